@@ -1,13 +1,11 @@
-"""Admission: the games that a bot plays before it is added to the ladder.
+"""Admission: the checks of a submitted bot before it is added to the ladder.
 
-Invariants: it plays as it would on the ladder, from its packed files, with the isolation, rules and
-clock of each open season, against itself and against a sample bot; one fault of its own refuses it,
-and the refusal names the decision, what the bot did, and what to do.
+Start reading at `check_worker`, which reads an archive and plays the admission games.
 
-Checks submissions in a worker process: reads an archive, and plays admission games.
-
-Invariants: an archive is read in a process of its own with limits, never here; nothing here knows
-the store.
+Invariants: a bot plays as it would on the ladder, from its packed files, with the isolation, rules
+and clock of each open season, against itself and against a sample bot; one fault of its own refuses
+it, and the refusal names the decision, the fault and a remedy; an archive is read in a process of
+its own with limits, never here; the worker knows nothing of the store.
 """
 
 from __future__ import annotations
@@ -41,9 +39,9 @@ if TYPE_CHECKING:
 
 
 OPPONENT = "random"
-"""A sample bot for the other seats, which answers at once."""
+"""The sample bot for the other seats. It answers at once."""
 LONGEST_LOG = 10
-"""The number of lines of the bot's output that are shown."""
+"""Number of lines of the bot's output that a refusal shows, from the end."""
 
 
 def play_admission(
@@ -51,30 +49,42 @@ def play_admission(
     seasons: Sequence[Season],
     on_game: Callable[[], object] = lambda: None,
 ) -> SubmissionRefusal | None:
-    """Play the admission games; returns the first fault or None. RefereeError if one is void."""
+    """Play a bot's admission games in each season.
+
+    Return the refusal for the bot's first fault, or None if it had none. Call `on_game` after each
+    game. Raises RefereeError if a game is void.
+    """
     return asyncio.run(_play(spec_of(bundle), seasons, on_game))
 
 
-def games_of(seasons: Sequence[Season]) -> int:
-    """The largest number of games that a bot plays."""
+def largest_admission(seasons: Sequence[Season]) -> int:
+    """Return how many games a bot plays that passes: three in each season."""
     return 3 * len(seasons)
 
 
 async def _play(
     bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
 ) -> SubmissionRefusal | None:
-    played: list[GameResult] = []
+    """Play three games in each season; see `play_admission`.
 
-    def note(game: GameResult, _record: GameRecord) -> None:
-        played.append(game)
+    Stop at the first fault of the bot, so that a bad bot costs few games.
+    """
+    games_of_match: list[GameResult] = []
+
+    def on_result(game: GameResult, _record: GameRecord) -> None:
+        games_of_match.append(game)
         on_game()
 
     for season in seasons:
-        most, least = max(season.seats), min(season.seats)
-        other = sample(OPPONENT)
-        for where, line_up, game_count in (
-            (f"against itself, {most} seats", [bot] * most, 1),
-            (f"against {OPPONENT}, {least} seats", [bot, *[other] * (least - 1)], 2),
+        largest, smallest = max(season.seats), min(season.seats)
+        opponent = sample(OPPONENT)
+        for matchup, line_up, game_count in (
+            (f"against itself, {largest} seats", [bot] * largest, 1),
+            (
+                f"against {OPPONENT}, {smallest} seats",
+                [bot, *[opponent] * (smallest - 1)],
+                2,
+            ),
         ):
             settings = MatchSettings(
                 bots=line_up,
@@ -83,41 +93,45 @@ async def _play(
                 rules=season.rules,
                 time_control=TimeControl.parse(season.clock),
             )
-            own = [index for index, one in enumerate(line_up) if one is bot]
-            played.clear()
+            own_indices = [index for index, spec in enumerate(line_up) if spec is bot]
+            games_of_match.clear()
             try:
-                result = await play_match(settings, note)
+                result = await play_match(settings, on_result)
             except BotStartError as error:
-                if error.bot not in own:
+                if error.bot not in own_indices:
                     raise RefereeError(f"the sample bot does not start: {error}") from None
-                found = f"{where}: {error}"
-                return SubmissionRefusal(found, REMEDIES[Fault.CRASH], error=error.detail)
-            place = f"season {season.name}, {where}"
-            for game in played:
+                explanation = f"{matchup}: {error}"
+                return SubmissionRefusal(explanation, REMEDIES[Fault.CRASH], error=error.detail)
+            context = f"season {season.name}, {matchup}"
+            for game in games_of_match:
                 for fault in game.faults:
-                    if game.seats[fault.seat] in own:
-                        return _refusal(result, game.seats[fault.seat], fault, place)
+                    if game.seats[fault.seat] in own_indices:
+                        return _refusal(result, game.seats[fault.seat], fault, context)
             for void in result.voids:
-                words = f"{place}: the game is void: {void.reason}; try again"
+                message = f"{context}: the game is void: {void.reason}; try again"
                 if void.seat is not None:
-                    raise HostTooBusy(words, 0, void.seat)
-                raise (HostOutOfMemory if void.out_of_memory else RefereeError)(words)
+                    raise HostTooBusy(message, 0, void.seat)
+                raise (HostOutOfMemory if void.out_of_memory else RefereeError)(message)
     return None
 
 
-def _refusal(result: MatchResult, bot: int, fault: FaultReport, where: str) -> SubmissionRefusal:
-    log = "".join(log.text for log in result.logs if log.bot == bot).splitlines()
+def _refusal(result: MatchResult, bot: int, fault: FaultReport, context: str) -> SubmissionRefusal:
+    """Return the refusal for a bot's fault, with the end of what the bot printed in the match.
+
+    `context` says in which game it was.
+    """
+    output = "".join(log.text for log in result.logs if log.bot == bot)
     return SubmissionRefusal(
-        f"{where}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
+        f"{context}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
         f"{fault.explanation()}",
         ladder_remedy(fault.fault, result.time_control.format()),
-        tuple(log[-LONGEST_LOG:]),
+        tuple(output.splitlines()[-LONGEST_LOG:]),
         fault.error,
     )
 
 
 def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
-    """Refuse a bot that needs packages that one of the seasons does not offer."""
+    """Raise SubmissionError if a bot needs packages that one of the seasons does not offer."""
     if bundle.requirements is None:
         return
     # Most bots require none, and it takes a while to import.
@@ -125,31 +139,34 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
 
     needed = parse_requirements(bundle.requirements)
     for season in seasons:
-        if lacking := not_offered(needed, season.packages):
+        if missing := not_offered(needed, season.packages):
             offered = ", ".join(season.packages) or "nothing beside the SDK"
-            names = [need.name for need in needed if str(need) in lacking]
+            names = [need.name for need in needed if str(need) in missing]
             raise SubmissionError(
-                f"{bundle.name} needs {', '.join(lacking)}, which season {season.name} does not "
+                f"{bundle.name} needs {', '.join(missing)}, which season {season.name} does not "
                 f"offer; bots may count on {offered}. A season with more is opened with "
                 f"`ladder season NAME --packages {','.join(names)}`, once this one is closed"
             )
 
 
 def seasons_to_fit(store: Store) -> list[Season]:
-    """The seasons that a bot has to be fit for: those that are open, or else the newest.
+    """Return the seasons in which a bot has to play without a fault.
 
-    A bot may have been submitted before the last one was closed. Before the first one is opened it
-    is a season with default settings.
+    They are the open seasons. If none is open, it is the newest season that is no tournament's: the
+    bot may have been submitted before that was closed. Before the first season is opened, it is a
+    season with default settings.
     """
     seasons = store.seasons.all()
     opened = [stored.settings for stored in seasons if stored.closed_at is None]
-    newest = [stored.settings for stored in seasons if stored.tournament is None][-1:]
-    return opened or newest or [Season(name="main")]
+    if opened:
+        return opened
+    rated = [stored.settings for stored in seasons if stored.tournament is None]
+    return [rated[-1]] if rated else [Season(name="main")]
 
 
 _ZIP = b"PK"
 _NAMELESS = "-"
-"""The name of a file that makes no bot's name."""
+"""File name for a bot without a given name. It is no valid name of a bot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +175,7 @@ class ReadArchive:
 
     content: bytes
     bot: str
-    """The bot's name; "" is that of its bot.toml."""
+    """The name that the bot is to have; "" takes the one in its bot.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,42 +187,55 @@ class PlayAdmission:
 
 
 class AdmissionPlayed(NamedTuple):
-    """The end of the admission games: no other answer accepts a bot."""
+    """The result of admission games that were played to their end.
+
+    It has a type of its own, so that no other answer of a worker can accept a bot.
+    """
 
     refusal: SubmissionRefusal | None
+    """None accepts the bot."""
 
 
 @contextmanager
 def check_worker(link: Link) -> Iterator[Perform]:
-    """Set up a worker that checks submissions; after each admission game it sends their number."""
+    """Set up a worker process that checks submissions, and yield its function for one task.
+
+    The function returns the bot of an archive, or the reason why it has none, or the result of
+    admission games. After each admission game it sends the number of games so far.
+    """
 
     def perform(task: ReadArchive | PlayAdmission) -> BotBundle | str | AdmissionPlayed:
         if isinstance(task, ReadArchive):
-            return _read(task)
-        games = count(1)
-        return AdmissionPlayed(
-            play_admission(task.bundle, task.seasons, lambda: link.send(next(games)))
-        )
+            return _read_archive(task)
+        game_numbers = count(1)
+
+        def report_game() -> None:
+            link.send(next(game_numbers))
+
+        return AdmissionPlayed(play_admission(task.bundle, task.seasons, report_game))
 
     yield perform
 
 
-def _read(task: ReadArchive) -> BotBundle | str:
-    """The bot of an archive, or why it is none."""
+def _read_archive(task: ReadArchive) -> BotBundle | str:
+    """Return the bot of an archive, or the reason why there is none."""
     with own_folder() as folder:
-        path = folder / f"{task.bot or _NAMELESS}{_ending(task.content)}"
+        path = folder / f"{task.bot or _NAMELESS}{_file_ending(task.content)}"
         path.write_bytes(task.content)
         try:
             return read_in_subprocess(path, task.bot or None)
         except BundleError as error:
-            found = str(error).removeprefix(f"bot {str(path)!r}: ")
-    if found.startswith("the folder's or file's name"):
-        found = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
-    return found
+            problem = str(error).removeprefix(f"bot {str(path)!r}: ")
+    if problem.startswith("the folder's or file's name"):
+        problem = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
+    return problem
 
 
-def _ending(content: bytes) -> str:
-    """The file's ending: a text that is no zip may be a Python file."""
+def _file_ending(content: bytes) -> str:
+    """Return the file ending for an uploaded archive: ".zip" or ".py".
+
+    Text that is no zip may be a bot in one Python file.
+    """
     if content.startswith(_ZIP) or b"\0" in content:
         return ".zip"
     try:

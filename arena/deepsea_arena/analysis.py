@@ -41,19 +41,25 @@ from deepsea_sdk.coach.roll_outs import Stream
 from deepsea_sdk.policies import steady
 
 LUCK_ROLLOUTS = 200
-"""The luck of a roll is then known to about ±0.015, that of a seat in a game to about ±0.12."""
+"""Default number of roll-outs for luck.
+
+With it the luck of a roll is known to about ±0.015, and that of a seat in a game to about ±0.12.
+"""
 SHARE = 40
-"""Steps of a game that are looked at together: a batch of more takes no less time for each."""
+"""Number of steps of a game that are analysed together.
+
+A larger batch takes no less time for each step.
+"""
 Finding = Judgement | list[Estimate]
-"""The values of a decision's options; or, for each seat, the luck of a roll or a reveal."""
+"""The result of a step: the judgement of a decision, or each seat's luck in a chance event."""
 KINDS = ("declare", "search", "order")
 GRAVE = ("?", "??")
-"""The marks that a dive may have."""
+"""The marks that a dive may have, the graver one last."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisSettings:
-    """Decisions that are judged, and the number of roll-outs for each.
+    """The decisions that are judged, and the number of roll-outs for each.
 
     effort  how long the options of a decision are compared
     luck    roll-outs for each sum that the dice may show, and before and after each reveal of
@@ -80,21 +86,24 @@ class AnalysedDecision(NamedTuple):
     """Its index among the game's decisions."""
     seat: int
     turn: int
-    """The turn that it belongs to, from 1."""
+    """The number of its turn, from 1."""
     fault: Fault | None
-    """With a fault the default action was played."""
+    """The fault for which the default action was played; None if the bot chose the action."""
     judged: Judgement
 
 
 class MarkedDive(NamedTuple):
-    """A dive in which a seat's decisions together lost more than the mark of any one says."""
+    """A dive of a seat whose decisions together lost so much that a graver mark is due.
+
+    No single decision of the dive has that mark.
+    """
 
     seat: int
     dive: int
     last: int
     """The number of its last decision."""
     loss: Estimate
-    """The sum of what they lost."""
+    """The sum of the losses of its decisions."""
     mark: Mark
 
 
@@ -102,12 +111,12 @@ class ChanceEvent(NamedTuple):
     """A roll of the dice, or a reveal of values."""
 
     turn: int
-    """The turn that it belongs to, or that it follows."""
+    """The turn of the roll, or the turn before the reveal."""
     seat: int | None
     """The seat that rolled; None for a reveal."""
     dice: tuple[int, int] | None
     luck: tuple[Estimate, ...]
-    """By how much it changed what each seat was expected to score."""
+    """By seat, the change of the expected placement score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class GameAnalysis:
     """A game that was analysed."""
 
     name: str
-    """The place of the record."""
+    """The name of the record, such as its file's."""
     record: GameRecord
     decisions: tuple[AnalysedDecision, ...]
     chances: tuple[ChanceEvent, ...]
@@ -123,22 +132,24 @@ class GameAnalysis:
 
     @property
     def results(self) -> list[float]:
+        """The placement score of each seat."""
         return placement_scores(self.record.placements)
 
     @property
     def marked_dives(self) -> list[MarkedDive]:
         """The dives that have a mark, in the order of their last decisions."""
         decisions: dict[tuple[int, int], list[AnalysedDecision]] = {}
-        for one in self.decisions:
+        for decision in self.decisions:
             # The error of a loss says little after fewer roll-outs.
-            if min(option.rollouts for option in one.judged.options) >= FEWEST:
-                decisions.setdefault((one.seat, one.judged.dive), []).append(one)
-        found = []
-        for (seat, dive), together in decisions.items():
-            loss = sum_of(one.judged.loss for one in together)
-            if mark := graver_mark(loss, [one.judged.mark for one in together]):
-                found.append(MarkedDive(seat, dive, together[-1].number, loss, mark))
-        return sorted(found, key=lambda one: one.last)
+            if min(option.rollouts for option in decision.judged.options) >= FEWEST:
+                key = (decision.seat, decision.judged.dive)
+                decisions.setdefault(key, []).append(decision)
+        marked = []
+        for (seat, dive), dive_decisions in decisions.items():
+            loss = sum_of(decision.judged.loss for decision in dive_decisions)
+            if mark := graver_mark(loss, [decision.judged.mark for decision in dive_decisions]):
+                marked.append(MarkedDive(seat, dive, dive_decisions[-1].number, loss, mark))
+        return sorted(marked, key=lambda dive: dive.last)
 
 
 @dataclass(slots=True)
@@ -149,45 +160,55 @@ class Lost:
     marks: Counter[str] = field(default_factory=Counter)
 
     def add(self, decision: AnalysedDecision) -> None:
+        """Count the loss and the mark of a decision."""
         self.losses.append(decision.judged.loss)
         if decision.judged.mark:
             self.marks[decision.judged.mark] += 1
 
     @property
     def decisions(self) -> int:
+        """The number of decisions."""
         return len(self.losses)
 
     @property
     def loss(self) -> Estimate:
-        """The sum; its error is that of the roll-outs, not of which games were played."""
+        """The sum of the losses.
+
+        Its error is that of the roll-outs, not that of the choice of games.
+        """
         return sum_of(self.losses)
 
     @property
     def mean(self) -> float:
+        """The mean loss of a decision; 0 without decisions."""
         return self.loss.mean / self.decisions if self.losses else 0.0
 
     @property
     def counts(self) -> list[int]:
-        """The number of each mark, in the order of `MARKS`."""
+        """The number of decisions with each mark, in the order of `MARKS`."""
         return [self.marks[name] for _, name in MARKS]
 
 
 @dataclass(frozen=True, slots=True)
 class SeatLuck:
-    """The luck of a seat in a game."""
+    """The luck of a seat in a game, in placement score."""
 
     own_dice: Estimate
+    """Luck in the seat's own rolls."""
     other_dice: Estimate
+    """Luck in the rolls of the other seats."""
     values: Estimate
+    """Luck in the values of chips."""
 
     @property
     def total(self) -> Estimate:
+        """The sum of the three parts."""
         return sum_of((self.own_dice, self.other_dice, self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class SeatSums:
-    """One seat of one game."""
+    """The losses, the result and the luck of one seat in one game."""
 
     seat: int
     bot: RecordSeat
@@ -199,7 +220,7 @@ class SeatSums:
 
     @property
     def adjusted(self) -> Estimate | None:
-        """The result less the luck; its error is that of the luck."""
+        """The result less the luck, with the error of the luck; None if luck was not measured."""
         if self.luck is None:
             return None
         return Estimate(self.result - self.luck.total.mean, self.luck.total.error)
@@ -207,38 +228,47 @@ class SeatSums:
 
 @dataclass(slots=True)
 class BotSums:
-    """One bot in all games, in whatever seat."""
+    """The losses and results of one bot in all games, whatever its seats were."""
 
     bot: RecordSeat
     losses: list[float] = field(default_factory=list)
     """Its loss in each game."""
     lost: Lost = field(default_factory=Lost)
+    """Its losses in all games."""
     kinds: dict[str, Lost] = field(default_factory=dict)
+    """Its losses by the kind of decision."""
     dives: dict[int, Lost] = field(default_factory=dict)
+    """Its losses by the dive of the game, from 1."""
     results: list[float] = field(default_factory=list)
+    """Its placement score in each game."""
     adjusted: list[float] = field(default_factory=list)
+    """Its placement score less the luck, in each game whose luck was measured."""
 
     @property
     def games(self) -> int:
+        """The number of games."""
         return len(self.results)
 
 
 class Analysis:
-    """An analysis of recorded games, each with its name, that is to be run."""
+    """An analysis of recorded games. `run` does the work."""
 
     def __init__(
         self, records: Iterable[tuple[str, GameRecord]], settings: AnalysisSettings
     ) -> None:
-        """Raises InvalidRecord, with the name, if a re-run differs."""
+        """Replay the records, each of which comes with its name.
+
+        Raises InvalidRecord, with the name, if the replay of a record differs from it.
+        """
         self._settings = settings
         self._jobs = [_Job(name, record, settings) for name, record in records]
         self.interrupted = ""
-        """The games that were complete when Ctrl-C ended the run."""
+        """Words for where Ctrl-C ended the run, such as "after 3 of 10 games"; "" if it did not."""
 
     @property
     def steps(self) -> int:
         """The number of decisions, rolls and reveals to be analysed."""
-        return sum(len(job.wanted) for job in self._jobs)
+        return sum(len(job.step_numbers) for job in self._jobs)
 
     def run(
         self,
@@ -249,67 +279,79 @@ class Analysis:
     ) -> list[GameAnalysis]:
         """Analyse the games, in this process or in several workers.
 
-        After Ctrl-C these are the games that are complete; if there is none, the first one with the
-        decisions that were judged, and without luck.
+        After Ctrl-C return the games that are complete. If no game is, return the first one with
+        the decisions that were judged, and without luck.
 
-        on_steps  receives how many more steps have been looked at
-        enough    an exception of `on_steps` that ends it with the games that are complete
-        Raises RefereeError if a worker ended, KeyboardInterrupt if nothing was found before it.
+        on_steps  called with the number of further steps that have been analysed
+        enough    an exception of `on_steps` that ends the run with the games that are complete
+
+        Raises RefereeError if a worker ended, KeyboardInterrupt if no step had a result before it.
         """
         try:
-            self._look(workers, on_steps)
+            self._analyse_steps(workers, on_steps)
         except enough:
-            return [job.analysis() for job in self._jobs if len(job.found) == len(job.notes)]
+            return [job.analysis() for job in self._jobs if job.is_complete]
         except KeyboardInterrupt:
             self.interrupted = "in the first game"
-        complete = [job for job in self._jobs if len(job.found) == len(job.notes)]
+        complete = [job for job in self._jobs if job.is_complete]
         if complete and self.interrupted:
             self.interrupted = f"after {len(complete)} of {len(self._jobs)} games"
         if complete or not self.interrupted:
             return [job.analysis() for job in complete]
-        begun = next((job for job in self._jobs if job.found), None)
-        if begun is None:
+        begun = [job for job in self._jobs if job.findings]
+        if not begun:
             raise KeyboardInterrupt
-        return [replace(begun.analysis(), chances=())]
+        return [replace(begun[0].analysis(), chances=())]
 
-    def _look(self, workers: int, on_steps: Callable[[int], object]) -> None:
+    def _analyse_steps(self, workers: int, on_steps: Callable[[int], object]) -> None:
+        """Analyse all steps in shares of at most `SHARE`, and add the findings to their games."""
         shares = [
-            (job, job.wanted[first : first + SHARE])
+            (job, job.step_numbers[first : first + SHARE])
             for job in self._jobs
-            for first in range(0, len(job.wanted), SHARE)
+            for first in range(0, len(job.step_numbers), SHARE)
         ]
-        arguments = [(job.text, wanted) for job, wanted in shares]
+        arguments = [(job.text, step_numbers) for job, step_numbers in shares]
         if workers == 1 or len(shares) < 2:
             results: Iterable[dict[int, Finding]] = starmap(
-                partial(_look_at, self._settings), arguments
+                partial(_share_findings, self._settings), arguments
             )
         else:
             name, workers = "a worker of the analysis", min(workers, len(shares))
-            setup = partial(_analyst, self._settings)
+            setup = partial(_analysis_worker, self._settings)
             results = results_in_order(setup, arguments, workers, name)
-        for (job, wanted), found in zip(shares, results, strict=True):
-            job.found |= found
-            on_steps(len(wanted))
+        for (job, step_numbers), share_findings in zip(shares, results, strict=True):
+            job.findings |= share_findings
+            on_steps(len(step_numbers))
 
 
-class _Note(NamedTuple):
-    """A step of a game, without its positions, which take too much memory for many games."""
+class _StepFacts(NamedTuple):
+    """The facts of a step of a game without its positions.
+
+    Positions take too much memory for many games.
+    """
 
     turn: int
     seat: int | None
     decision: int | None
+    """The index of the decision; None for a roll or a reveal."""
     dice: tuple[int, int] | None
 
 
 class _Job:
-    """A game, and what was found of it so far."""
+    """A game that is analysed, with its findings so far."""
 
     def __init__(self, name: str, record: GameRecord, settings: AnalysisSettings) -> None:
+        """Replay a record, and note the steps that the settings ask for.
+
+        Raises InvalidRecord, with the name, if the replay differs from the record.
+        """
         self.name = name
         self.record = record
         self.text = record.to_json()
-        self.notes: dict[int, _Note] = {}
-        self.found: dict[int, Finding] = {}
+        self.steps: dict[int, _StepFacts] = {}
+        """The steps to analyse, by their number in the game."""
+        self.findings: dict[int, Finding] = {}
+        """The findings so far, by the number of the step."""
         try:
             steps = steps_of(record)
         except InvalidRecord as error:
@@ -317,37 +359,52 @@ class _Job:
         turn = 0
         for number, step in enumerate(steps):
             turn += step.kind == "roll"
-            if _is_wanted(step, record, settings):
-                its_turn = turn + (step.before.state.phase == "declare")
-                self.notes[number] = _Note(its_turn, step.seat, step.decision, step.dice)
+            if _is_analysed(step, record, settings):
+                # The declaration comes before the roll of its own turn.
+                step_turn = turn + (step.before.state.phase == "declare")
+                self.steps[number] = _StepFacts(step_turn, step.seat, step.decision, step.dice)
 
     @property
-    def wanted(self) -> list[int]:
-        """The numbers of the steps that are looked at."""
-        return list(self.notes)
+    def step_numbers(self) -> list[int]:
+        """The numbers of the steps that are analysed."""
+        return list(self.steps)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every step has its finding."""
+        return len(self.findings) == len(self.steps)
 
     def analysis(self) -> GameAnalysis:
+        """Return the analysis of the game; steps without a finding are left out."""
         decisions: list[AnalysedDecision] = []
         chances: list[ChanceEvent] = []
-        for number, (turn, seat, decision, dice) in self.notes.items():
-            if (found := self.found.get(number)) is None:
+        for number, (turn, seat, decision, dice) in self.steps.items():
+            finding = self.findings.get(number)
+            if finding is None:
                 continue
-            if isinstance(found, Judgement):
+            if isinstance(finding, Judgement):
                 assert decision is not None
                 assert seat is not None
                 fault = self.record.decisions[decision].fault
-                decisions.append(AnalysedDecision(decision, seat, turn, fault, found))
+                decisions.append(AnalysedDecision(decision, seat, turn, fault, finding))
             else:
-                chances.append(ChanceEvent(turn, seat, dice, tuple(found)))
+                chances.append(ChanceEvent(turn, seat, dice, tuple(finding)))
         return GameAnalysis(self.name, self.record, tuple(decisions), tuple(chances))
 
 
 def steps_of(record: GameRecord) -> list[Step]:
-    """The steps of a recorded game. Raises InvalidRecord if the re-run of the record differs."""
+    """Return the steps of a recorded game.
+
+    Raises InvalidRecord if the replay differs from the record.
+    """
     return list(game_steps(verify(record)))
 
 
-def _is_wanted(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
+def _is_analysed(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
+    """Return True if the settings ask for the analysis of a step.
+
+    A forced action is never analysed. Rolls and reveals are if luck is measured.
+    """
     if step.kind == "decision":
         assert step.seat is not None
         if settings.seat not in (None, step.seat):
@@ -363,121 +420,147 @@ def _is_wanted(step: Step, record: GameRecord, settings: AnalysisSettings) -> bo
 def findings(
     steps: Mapping[int, Step], label: str, settings: AnalysisSettings
 ) -> dict[int, Finding]:
-    """Look at steps of a game, by number; the random numbers follow from the label."""
+    """Judge the decisions, and measure the luck of the rolls and reveals, among steps of a game.
+
+    `steps` has them by number, and so has the result. Random numbers follow from `label` and the
+    number of the step.
+    """
     streams = {
         number: Stream(f"{label}/{number}", step.before.state.players)
         for number, step in steps.items()
     }
-    choices = {
+    decisions = {
         number: PlayedDecision(view_for(step.before.state, step.seat), step.action, streams[number])
         for number, step in steps.items()
         if step.action is not None
     }
-    chances = [number for number in steps if number not in choices]
-    judged = judge_many(choices.values(), settings.effort)
-    luck = luck_of_many([(steps[number], streams[number]) for number in chances], settings.luck)
-    return dict(zip(choices, judged, strict=True)) | dict(zip(chances, luck, strict=True))
+    chance_numbers = [number for number in steps if number not in decisions]
+    judgements = judge_many(decisions.values(), settings.effort)
+    luck = luck_of_many(
+        [(steps[number], streams[number]) for number in chance_numbers], settings.luck
+    )
+    return dict(zip(decisions, judgements, strict=True)) | dict(
+        zip(chance_numbers, luck, strict=True)
+    )
 
 
 @lru_cache(maxsize=1)
 def _replayed(text: str) -> tuple[str, Sequence[Step]]:
-    """The commitment and the steps of a record; kept, since a game is looked at in parts."""
+    """Return the commitment and the steps of a record.
+
+    The newest record is remembered, since the shares of a game come one after another.
+    """
     record = GameRecord.from_json(text)
     return record.commitment, steps_of(record)
 
 
-def _look_at(settings: AnalysisSettings, text: str, numbers: Sequence[int]) -> dict[int, Finding]:
-    """Look at steps of the game whose record is the text."""
+def _share_findings(
+    settings: AnalysisSettings, text: str, numbers: Sequence[int]
+) -> dict[int, Finding]:
+    """Analyse some steps of a game, whose record is `text`; return findings by step number."""
     commitment, steps = _replayed(text)
     return findings(
         {number: steps[number] for number in numbers}, f"{commitment}/{settings.seed}", settings
     )
 
 
-# Workers
+# ----------------------------------------------------------------------------------------- workers
 
 
 @contextmanager
-def _analyst(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
-    """Set up a worker."""
-    yield lambda share: _look_at(settings, *share)
+def _analysis_worker(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
+    """Set up a worker, and yield its function that analyses one share of a game's steps."""
+    yield lambda share: _share_findings(settings, *share)
+
+
+# -------------------------------------------------------------------------------------------- sums
 
 
 def by_seat(analysis: GameAnalysis) -> list[SeatSums]:
-    """The sums of each seat, seat A first."""
+    """Return the sums of each seat of a game, seat A first."""
     seats = analysis.record.seats
     lost = [Lost() for _ in seats]
     for decision in analysis.decisions:
         lost[decision.seat].add(decision)
     return [
-        SeatSums(seat, bot, lost[seat], analysis.results[seat], _luck(analysis, seat))
+        SeatSums(seat, bot, lost[seat], analysis.results[seat], _seat_luck(analysis, seat))
         for seat, bot in enumerate(seats)
     ]
 
 
-def _luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
+def _seat_luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
+    """Return the luck of a seat in a game; None if it was not measured."""
     if not analysis.chances:
         return None
-    own, others, values = (
-        [event.luck[seat] for event in analysis.chances if (event.seat in seats) is inside]
-        for seats, inside in (((seat,), True), ((seat, None), False), ((None,), True))
-    )
-    return SeatLuck(sum_of(own), sum_of(others), sum_of(values))
+    own_dice, other_dice, values = list[Estimate](), list[Estimate](), list[Estimate]()
+    for event in analysis.chances:
+        if event.seat is None:  # a reveal
+            values.append(event.luck[seat])
+        elif event.seat == seat:
+            own_dice.append(event.luck[seat])
+        else:
+            other_dice.append(event.luck[seat])
+    return SeatLuck(sum_of(own_dice), sum_of(other_dice), sum_of(values))
 
 
 def graver_mark(loss: Estimate, marks: Iterable[Mark]) -> Mark:
-    """The mark of a dive's loss, if it is graver than those of its decisions; "" if not."""
+    """Return the mark for the loss of a whole dive, if it is graver than its decisions' marks.
+
+    Return "" if it is not, or if the loss has no grave mark.
+    """
     mark = mark_of(loss)
-    worst = max([GRAVE.index(one) for one in marks if one in GRAVE], default=-1)
+    worst = max([GRAVE.index(other) for other in marks if other in GRAVE], default=-1)
     return mark if mark in GRAVE and GRAVE.index(mark) > worst else ""
 
 
 def sum_of(parts: Iterable[Estimate]) -> Estimate:
-    """The sum of independent estimates."""
-    means, errors = [], []
-    for mean_part, error in parts:
-        means.append(mean_part)
-        errors.append(error * error)
-    return Estimate(fsum(means), sqrt(fsum(errors)))
+    """Return the sum of independent estimates; its squared error is the sum of theirs."""
+    means, squared_errors = [], []
+    for mean, error in parts:
+        means.append(mean)
+        squared_errors.append(error * error)
+    return Estimate(fsum(means), sqrt(fsum(squared_errors)))
 
 
 def by_bot(analyses: Iterable[GameAnalysis], seat: int | None = None) -> list[BotSums]:
-    """The sums of each bot, in the order in which they first sat down; by name and version.
+    """Return the sums of each bot, by name and version, in the order of their first seats.
 
-    seat  only what was played in this seat
+    If `seat` is given, count only what was played in that seat. All decisions of the analyses must
+    be of it then.
     """
-    found: dict[RecordSeat, BotSums] = {}
+    bots: dict[RecordSeat, BotSums] = {}
     for analysis in analyses:
         for sums in by_seat(analysis):
             if seat is not None and sums.seat != seat:
                 continue
-            bot = found.setdefault(sums.bot, BotSums(sums.bot))
+            bot = bots.setdefault(sums.bot, BotSums(sums.bot))
             bot.results.append(sums.result)
             bot.losses.append(sums.lost.loss.mean)
             if sums.adjusted is not None:
                 bot.adjusted.append(sums.adjusted.mean)
         for decision in analysis.decisions:
-            bot = found[analysis.record.seats[decision.seat]]
+            bot = bots[analysis.record.seats[decision.seat]]
             judged = decision.judged
-            for lost in (
+            for losses in (
                 bot.lost,
                 bot.kinds.setdefault(judged.kind, Lost()),
                 bot.dives.setdefault(judged.dive, Lost()),
             ):
-                lost.add(decision)
-    return list(found.values())
+                losses.add(decision)
+    return list(bots.values())
 
 
 def mean(numbers: Sequence[float]) -> Estimate | None:
-    """The mean over games, with the interval that their spread gives; None without games.
+    """Return the mean over games, with half the width of its interval as the error.
 
-    Of one game the error is not known, and infinite.
+    The interval follows from the spread of the numbers. With one game the error is infinite.
+    Without games there is no mean: None.
     """
     count = len(numbers)
     if not count:
         return None
-    middle = fsum(numbers) / count
+    average = fsum(numbers) / count
     if count == 1:
-        return Estimate(middle, float("inf"))
-    spread = fsum([(number - middle) ** 2 for number in numbers]) / (count - 1)
-    return Estimate(middle, SURE * sqrt(spread / count))
+        return Estimate(average, float("inf"))
+    variance = fsum([(number - average) ** 2 for number in numbers]) / (count - 1)
+    return Estimate(average, SURE * sqrt(variance / count))

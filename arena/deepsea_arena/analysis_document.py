@@ -1,11 +1,11 @@
-"""Analyses as one JSON document; docs/analyse.md describes each key.
+"""Analyses as one JSON document, and the judgement of one person's decisions.
 
-Invariants: it depends on the records and the settings alone and has no times; seats count from 0;
-scores are placement scores with four digits, errors those of 95 %.
+docs/analyse.md describes each key. Start reading at `document`, `read_analysis` and `judge_seat`.
 
-The decisions of one seat of a game that has just ended, judged for the person who made them.
-
-Invariant: a few seconds, with the numbers that `analyse --seat --luck` finds with the same effort.
+Invariants: a document depends on the records and the settings alone and has no times; seats count
+from 0; scores are placement scores with four digits, and errors are half intervals of 95 %;
+`judge_seat` takes a few seconds, and finds the numbers of `analyse --seat --luck` with the same
+effort.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from deepsea_sdk.coach.roll_outs import COACH_VERSION
 FORMAT = "deepsea-analysis/1"
 DIGITS = 4
 MOST_STEPS = 10_000
-"""Decisions, or chance events, of a game."""
+"""Largest number of decisions, or of chance events, of a game that is read."""
 _Score: TypeAlias = Annotated[float, Meta(ge=-1000, le=1000)]
 _Rollouts: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000)]
 _Seat: TypeAlias = Annotated[int, Meta(ge=0, le=5)]
@@ -49,7 +49,7 @@ _Steps = Meta(max_length=MOST_STEPS)
 
 
 def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> dict[str, Any]:
-    """The analyses, and the sums of each bot."""
+    """Return analyses as a JSON document, with the sums of each bot."""
     return {
         "format": FORMAT,
         "policy": COACH_VERSION,
@@ -60,7 +60,7 @@ def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> di
 
 
 def settings_data(settings: AnalysisSettings) -> dict[str, Any]:
-    """The settings, as in the document."""
+    """Return the fields of a document that name its settings."""
     return {
         "precision": settings.effort.precision or None,
         "rollouts": settings.effort.most,
@@ -71,6 +71,7 @@ def settings_data(settings: AnalysisSettings) -> dict[str, Any]:
 
 
 def _game(analysis: GameAnalysis) -> dict[str, Any]:
+    """Return the fields of one game: its seats, decisions, marked dives and chance events."""
     record = analysis.record
     return {
         "record": analysis.name,
@@ -80,15 +81,15 @@ def _game(analysis: GameAnalysis) -> dict[str, Any]:
         "seats": [_seat(sums) for sums in by_seat(analysis)],
         "decisions": [decision_data(decision) for decision in analysis.decisions],
         "dives": [
-            {"seat": one.seat, "dive": one.dive, "mark": one.mark, "loss": _interval(one.loss)}
-            for one in analysis.marked_dives
+            {"seat": dive.seat, "dive": dive.dive, "mark": dive.mark, "loss": _interval(dive.loss)}
+            for dive in analysis.marked_dives
         ],
         "chances": [_chance(event) for event in analysis.chances],
     }
 
 
 def decision_data(decision: AnalysedDecision) -> dict[str, Any]:
-    """A decision, as in the document."""
+    """Return the fields of a decision: the action, the best one, and the score of each option."""
     judged = decision.judged
     return {
         "decision": decision.number,
@@ -111,6 +112,7 @@ def decision_data(decision: AnalysedDecision) -> dict[str, Any]:
 
 
 def _chance(event: ChanceEvent) -> dict[str, Any]:
+    """Return the fields of a roll or a reveal."""
     return {
         "turn": event.turn,
         "seat": event.seat,
@@ -120,23 +122,26 @@ def _chance(event: ChanceEvent) -> dict[str, Any]:
 
 
 def _seat(sums: SeatSums) -> dict[str, Any]:
-    luck = sums.luck
+    """Return the fields of a seat; `luck` and `adjusted` are null if luck was not measured."""
+    luck = None
+    if sums.luck is not None:
+        luck = {
+            "own_dice": _interval(sums.luck.own_dice),
+            "other_dice": _interval(sums.luck.other_dice),
+            "values": _interval(sums.luck.values),
+        }
     return {
         "name": sums.bot.name,
         "digest": sums.bot.digest,
         **_lost(sums.lost),
         "result": _rounded(sums.result),
-        "luck": luck
-        and {
-            "own_dice": _interval(luck.own_dice),
-            "other_dice": _interval(luck.other_dice),
-            "values": _interval(luck.values),
-        },
+        "luck": luck,
         "adjusted": None if sums.adjusted is None else _interval(sums.adjusted),
     }
 
 
 def _bot(sums: BotSums) -> dict[str, Any]:
+    """Return the fields of a bot: sums over its games, and means of a game."""
     return {
         "name": sums.bot.name,
         "digest": sums.bot.digest,
@@ -145,16 +150,18 @@ def _bot(sums: BotSums) -> dict[str, Any]:
         "loss_per_game": _mean(sums.losses),
         "result": _mean(sums.results),
         "adjusted": _mean(sums.adjusted),
-        "kinds": _parts(sums.kinds),
-        "dives": _parts(sums.dives),
+        "kinds": _losses_by_part(sums.kinds),
+        "dives": _losses_by_part(sums.dives),
     }
 
 
-def _parts(parts: Mapping[Any, Lost]) -> dict[str, Any]:
+def _losses_by_part(parts: Mapping[Any, Lost]) -> dict[str, Any]:
+    """Return the losses by kind of decision or by dive, in the order of their keys."""
     return {str(part): _lost(parts[part]) for part in sorted(parts)}
 
 
 def _lost(lost: Lost) -> dict[str, Any]:
+    """Return the number of decisions, their loss, and how many have each mark."""
     return {
         "decisions": lost.decisions,
         "loss": _interval(lost.loss),
@@ -163,12 +170,12 @@ def _lost(lost: Lost) -> dict[str, Any]:
 
 
 def _mean(numbers: Sequence[float]) -> dict[str, float | None] | None:
-    """The mean over games; of one game its error is null."""
-    found = mean(numbers)
-    if found is None:
+    """Return the mean over games as fields; null without games, and a null error with one game."""
+    estimate = mean(numbers)
+    if estimate is None:
         return None
-    alone = len(numbers) < 2
-    return {"mean": _rounded(found.mean), "error": None if alone else _rounded(found.error)}
+    error = _rounded(estimate.error) if len(numbers) > 1 else None
+    return {"mean": _rounded(estimate.mean), "error": error}
 
 
 def _interval(interval: Estimate) -> dict[str, float]:
@@ -176,7 +183,7 @@ def _interval(interval: Estimate) -> dict[str, float]:
 
 
 def _rounded(number: float) -> float:
-    # Without a negative zero.
+    # The sum turns -0.0 into 0.0.
     return round(number, DIGITS) + 0.0
 
 
@@ -207,7 +214,8 @@ class _Decision(Struct):
     options: Annotated[list[_Option], _Steps]
 
     def analysed(self, record: GameRecord) -> AnalysedDecision:
-        options = tuple(Option(one.action, one.interval, one.rollouts) for one in self.options)
+        """Return the decision of the record, with the judgement of this document."""
+        options = tuple(Option(row.action, row.interval, row.rollouts) for row in self.options)
         return AnalysedDecision(
             number=self.decision,
             seat=record.decisions[self.decision].seat,
@@ -245,6 +253,8 @@ class _Game(Struct):
 
 
 class SettingsDocument(Struct):
+    """The settings of an analysis, as a document names them."""
+
     precision: Annotated[float, Meta(ge=0.001, le=1)] | None
     rollouts: Annotated[int, Meta(ge=2, le=1_000_000)]
     luck_rollouts: _Rollouts
@@ -253,6 +263,7 @@ class SettingsDocument(Struct):
 
     @property
     def settings(self) -> AnalysisSettings:
+        """The settings of the analysis; a document with a precision has its standard effort."""
         precision = self.precision
         effort = Effort.of(self.rollouts) if precision is None else Effort.to(precision)
         return AnalysisSettings(effort, self.luck_rollouts, self.seat, self.seed)
@@ -267,7 +278,10 @@ class AnalysisDocument(SettingsDocument):
     games: Annotated[list[_Game], Meta(min_length=1, max_length=1)]
 
     def analysis(self, record: GameRecord) -> GameAnalysis:
-        """The analysis of the record's game. Raises DocumentError if it is that of another one."""
+        """Return the analysis of the record's game.
+
+        Raises DocumentError if the document is that of another game.
+        """
         (game,) = self.games
         seats = len(record.seats)
         if (
@@ -285,38 +299,46 @@ class AnalysisDocument(SettingsDocument):
 
 
 def read_analysis(text: str) -> AnalysisDocument:
-    """The document of an analysis. Raises DocumentError, with the path to what is wrong."""
+    """Read an analysis of one game.
+
+    Raises DocumentError, with the path to what is wrong.
+    """
     return read_json(AnalysisDocument, text)
 
 
+# ----------------------------------------------------------------------------- the seat of a person
+
 WORST = 2
+"""Number of decisions that a person is shown."""
 LUCK_ROLLOUTS = 40
+"""Number of roll-outs for luck: few, since the person waits for the judgement."""
 
 
 def judge_seat(
     record: GameRecord, seat: int, name: str, go_on: Callable[[int], object]
 ) -> GameAnalysis:
-    """Judge the decisions of a seat.
+    """Analyse the decisions of one seat of a game.
 
-    name   where the record is from
+    name   the name of the record
     go_on  called with each step; what it raises ends the analysis
     """
-    [found] = Analysis([(name, record)], _settings(seat)).run(on_steps=go_on)
-    return found
+    [analysis] = Analysis([(name, record)], _person_settings(seat)).run(on_steps=go_on)
+    return analysis
 
 
-def _settings(seat: int) -> AnalysisSettings:
+def _person_settings(seat: int) -> AnalysisSettings:
+    """Return the settings for the decisions of a person's seat."""
     return AnalysisSettings(Effort.to(), luck=LUCK_ROLLOUTS, seat=seat)
 
 
-def seat_document(found: GameAnalysis, seat: int) -> dict[str, Any]:
-    """The analysis as `analyse --json` prints it."""
-    return document([found], _settings(seat))
+def seat_document(analysis: GameAnalysis, seat: int) -> dict[str, Any]:
+    """Return a seat's analysis as the document that `analyse --json` prints."""
+    return document([analysis], _person_settings(seat))
 
 
-def in_words(found: GameAnalysis, seat: int) -> str:
-    """The loss by the seat's decisions, its luck and its result."""
-    sums = by_seat(found)[seat]
+def in_words(analysis: GameAnalysis, seat: int) -> str:
+    """Return a sentence with the loss by the seat's decisions, its luck and its result."""
+    sums = by_seat(analysis)[seat]
     luck = f"; luck gave you {sums.luck.total.mean:+.2f}" if sums.luck else ""
     return (
         f"your {sums.lost.decisions} decisions lost {max(0.0, sums.lost.loss.mean):.2f} of "
@@ -324,7 +346,10 @@ def in_words(found: GameAnalysis, seat: int) -> str:
     )
 
 
-def worst(found: GameAnalysis) -> list[AnalysedDecision]:
-    """The decisions that certainly lost most, the worst first."""
-    behind = [one for one in found.decisions if one.judged.regret.low > 0]
-    return sorted(behind, key=lambda one: -one.judged.regret.low)[:WORST]
+def worst(analysis: GameAnalysis) -> list[AnalysedDecision]:
+    """Return the decisions that lost most for sure, the worst first; at most `WORST`.
+
+    They are ordered by the lower end of the interval of what they lost.
+    """
+    certain = [decision for decision in analysis.decisions if decision.judged.regret.low > 0]
+    return sorted(certain, key=lambda decision: -decision.judged.regret.low)[:WORST]

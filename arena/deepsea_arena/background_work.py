@@ -1,18 +1,22 @@
-"""The loop that does tasks beside a runner's games: leases from one queue of the store, in turn.
+"""The loop that does tasks beside a runner's games: it leases them one by one from a queue.
+
+Start reading at `Handler`, which describes a kind of task, and `TaskLoop.next`.
 
 Invariants: a task is done in a worker process; whatever dies at any moment, a lease is given back,
-lost or runs out; trouble of this machine counts against nobody; the thread has ended when the body
-has been left, however it was left; an error of the store ends the run as well.
+lost or runs out; trouble of this machine counts against nobody; the thread of `in_background` has
+ended when its body has been left, however it was left; an error of the store ends the run as well.
 
-Ends of a task without a result:
+Exceptions that end an attempt without a result:
 
-exception     raised for                                          the task
-HandedBack    a request to stop at which its kind is given up     is given back by `close`
-HostCannot    trouble of this machine, whatever the task          is given back; the loop pauses
-NoResult      a worker that died, an error, a time limit          has failed once more
-LeaseLost     a renewal that came too late                        is another runner's
+exception     raised by            means                              the task
+HandedBack    `answer`, `retry`    a stop was requested               waits again
+HostCannot    `answer`             this machine lacks something       waits again
+NoResult      `answer`             a worker died, or took too long    has failed once more
+LeaseLost     `hold`               a renewal of the lease was late    is another runner's
 
-A rated game ends alike, by a value that a worker may send: see `tasks.Outcome`.
+After `HandedBack` `close` gives the lease back. After `HostCannot` the loop gives it back itself,
+and pauses. Rated games end by values instead, which a worker can send: see `tasks.Outcome`.
+`runner.RunStopped` ends a whole tournament.
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ from deepsea_rules.printable import one_line
 _T = TypeVar("_T")
 _Lease = TypeVar("_Lease", bound=Lease)
 _OTHERS_S = 1.0
-"""The wait for the runner that does a task already."""
+"""Pause of `do_now` before it looks again whether another runner has done its task."""
 
 _WAITING: Mapping[TaskKind, Callable[[Store], object]] = {
     TaskKind.STEP: lambda store: store.person_games.waiting(),
@@ -57,31 +61,34 @@ _WAITING: Mapping[TaskKind, Callable[[Store], object]] = {
     TaskKind.ANALYSIS: lambda store: store.analyses.waiting(),
     TaskKind.COMPARISON: lambda store: store.comparisons.due(),
 }
-"""Looks for a task of each kind that waits."""
+"""Functions that look for a waiting task of each kind; a true value means that there is one."""
 _PRIORITY: Mapping[TaskKind, int] = {
     TaskKind.STEP: 1,
     TaskKind.CHECK: 1,
     TaskKind.ANALYSIS: 2,
     TaskKind.COMPARISON: 2,
 }
-"""Tasks of a kind are begun while none waits of a kind with a lower number."""
-_NOW: Mapping[TaskState, str] = {
+"""The rank of each kind: its tasks are begun while none waits of a kind with a lower number."""
+_STATE_WORDS: Mapping[TaskState, str] = {
     TaskState.QUEUED: "has no result and waits again",
     TaskState.VOID: "is void",
 }
-"""Words for the state of a task after an attempt without a result."""
+"""Words for the state of a task after an attempt without a result; else it "has failed"."""
 
 
 class HandedBack(Exception):
-    """The lease is to be given back."""
+    """A stop was requested: the attempt ends, and `TaskLoop.close` gives the lease back."""
 
 
 class LeaseLost(Exception):
-    """Another runner has the lease."""
+    """The lease ran out before it was renewed; another runner may have it."""
 
 
 class NoResult(Exception):
-    """The attempt ended without a result; perhaps because the machine had no memory, or no CPU."""
+    """The attempt ended without a result, and counts as failed.
+
+    `shortage` is the kind of note for the operator if the machine lacked memory, or a CPU.
+    """
 
     def __init__(self, reason: str, shortage: AuditKind | None = None) -> None:
         super().__init__(reason)
@@ -89,7 +96,7 @@ class NoResult(Exception):
 
 
 class HostCannot(Exception):
-    """This machine cannot do the task now."""
+    """Trouble of this machine, which cannot do any such task now. It counts as no failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,35 +105,36 @@ class Handler(Generic[_Lease]):
 
     kind: TaskKind
     queue: Callable[[Store], TaskLine[_Lease]]
+    """Returns the store's queue of these tasks."""
     make_workers: Callable[[Store], Workers]
     """Makes a pool with one worker, for tasks that are done beside others."""
     make_eager_workers: Callable[[Store], Workers] | None = None
-    """Makes the pool for a task that somebody waits for, if it is another one."""
+    """Makes the pool for `do_now`, whose caller waits; None: as `make_workers`."""
     perform: Callable[[TaskLoop[_Lease], _Lease], None]
     """Does a task and stores its result. Raises HandedBack, HostCannot, LeaseLost or NoResult."""
     fail: Callable[[TaskLoop[_Lease], _Lease, str], TaskState | None] | None = None
-    """Stores that an attempt ended without a result, as the queue's `fail`, which is the default.
+    """Stores that an attempt ended without a result; None: the queue's own `fail`.
 
-    Returns the new state, None if the lease is lost.
+    Returns the new state, or None if the lease is lost.
     """
     report_failed: Callable[[TaskLoop[_Lease], _Lease], None] | None = None
-    """Reports a task that has failed for good; by default as a trouble of the run."""
+    """Reports a task that has failed for good; None: as a trouble of the run."""
     name: Callable[[_Lease], str]
     """The name of a task in messages."""
     cannot: str
     """The beginning of a message of trouble, such as "games cannot be analysed"."""
     idle: Callable[[Store], float]
-    """The wait when nothing waits, in seconds."""
+    """Returns the pause, in seconds, before the next look at an empty queue."""
     gives_back_at: StopRequest
-    """The request at which a task that is being done is given back."""
+    """The request to stop at which a task under way is given back instead of finished."""
 
 
 class TaskLoop(Generic[_Lease]):
-    """Does the tasks of a kind that wait on a ladder.
+    """The loop that does the waiting tasks of one kind.
 
-    workers  a pool with one worker; it is closed in the end
-    stop     its own: nobody else may wait for it
-    times    `idle` is a limit of the handler's
+    workers  a pool with one worker; `close` closes it
+    stop     the requests to this loop alone: nobody else may wait for it
+    times    its `idle` is the longest pause when nothing waits
     """
 
     def __init__(
@@ -150,43 +158,49 @@ class TaskLoop(Generic[_Lease]):
         self._workers = workers
         self._stop = stop
         self._clock = clock or SystemClock()
-        self._only_what_waits = False
-        self._troubles = 0  # in a row, of this machine
-        self._has_worked = False  # a worker has ended a task, so that they can be started here
-        self._began = 0.0
+        self._ends_with_queue = False
+        self._troubles_in_a_row = 0  # of this machine
+        self._has_worked = False  # a worker has done a task, so that workers can be started here
+        self._task_started_s = 0.0
 
     def run(self) -> None:
-        """Do what waits, and wait for more, until there is a request to stop."""
+        """Do the tasks that wait, and wait for more, until a stop is requested.
+
+        With `_ends_with_queue` also end when nothing waits, or when this machine cannot do any.
+        """
         with suppress(HandedBack):
             while self._stop.requested is StopRequest.GO_ON:
                 try:
                     if self.next():
                         continue
-                    if self._only_what_waits:
+                    if self._ends_with_queue:
                         return
                     idle = self.retry(lambda: self._handler.idle(self.store))
                     seconds = min(idle, self.times.idle)
                 except HostCannot as trouble:
                     self.watcher.trouble(f"{self._handler.cannot} now: {trouble}")
-                    if self._only_what_waits:
+                    if self._ends_with_queue:
                         return
-                    seconds = nth_pause(self.times.host_pause, self._troubles)
-                    self._troubles += 1
+                    seconds = nth_pause(self.times.host_pause, self._troubles_in_a_row)
+                    self._troubles_in_a_row += 1
                 self._stop.pause(seconds)
 
     def drain(self) -> None:
-        """Do what waits, until nothing does, this machine cannot, or there is a request."""
-        self._only_what_waits = True
+        """Do tasks until none waits, this machine cannot do any, or a stop is requested."""
+        self._ends_with_queue = True
         self.run()
-        self._only_what_waits = False
+        self._ends_with_queue = False
 
     def end_with_queue(self) -> None:
-        """Let `run` end when nothing waits any more; called in any thread."""
-        self._only_what_waits = True
+        """Make `run` end as soon as nothing waits. Any thread may call this."""
+        self._ends_with_queue = True
         self._stop.ring()
 
     def close(self) -> None:
-        """End the worker, and give the lease back."""
+        """End the worker, and give the lease back.
+
+        If the store is unavailable, the lease runs out instead.
+        """
         self._workers.close()
         try:
             self.queue.hand_back(self.owner)
@@ -195,14 +209,14 @@ class TaskLoop(Generic[_Lease]):
             self.watcher.trouble(f"{error}; {lease} was not given back, and runs out")
 
     def next(self, only: int | None = None) -> bool:
-        """Do the next task; False if this runner has none now.
+        """Do the next task. Return False if there is none now, or if a stop was requested.
 
-        only  that one, whatever waits before it
+        If `only` is given, do the task with this number, whatever waits before it.
         """
         lease = self._claim(only)
         if lease is None:
             return False
-        self._began = self._now()
+        self._task_started_s = self._now_s()
         try:
             self._handler.perform(self, lease)
         except HandedBack:
@@ -219,30 +233,40 @@ class TaskLoop(Generic[_Lease]):
             self._fail(lease, reason)
         except LadderError:
             raise
-        except Exception as error:  # noqa: BLE001  (one of them must not end the others)
+        except Exception as error:  # noqa: BLE001  (one task must not end the others)
             self._fail(lease, f"{type(error).__name__}: {error}")
-        self._troubles = 0
+        self._troubles_in_a_row = 0
         return True
 
     def _claim(self, only: int | None) -> _Lease | None:
-        kind, tries = self._handler.kind, count()
+        """Lease the next task, or the one with the number `only`; None if there is none.
+
+        Also return None while a task of a kind with a higher priority waits.
+        """
+        kind = self._handler.kind
         if only is None:
-            before = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
-            if not self._waits(kind) or any(map(self._waits, before)):
+            urgent_kinds = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
+            if not self._has_waiting(kind) or any(map(self._has_waiting, urgent_kinds)):
                 return None
+        try_numbers = count()
 
         def claim() -> _Lease | None:
-            if next(tries):  # an earlier try was perhaps stored, and its answer lost
+            is_retry = next(try_numbers) > 0
+            if is_retry:  # an earlier try was perhaps stored, and its answer lost
                 self.queue.hand_back(self.owner)
             return self.queue.claim(self.owner, self.times.lease, only)
 
         return self.retry(claim)
 
-    def _waits(self, kind: TaskKind) -> object:
-        return self.retry(lambda: _WAITING[kind](self.store))
+    def _has_waiting(self, kind: TaskKind) -> bool:
+        """Return True if a task of this kind waits."""
+        return bool(self.retry(lambda: _WAITING[kind](self.store)))
 
     def _fail(self, lease: _Lease, reason: str) -> None:
-        """Store that an attempt ended without a result, and report it."""
+        """Store that an attempt ended without a result, and report the task's new state.
+
+        Do nothing else if the lease was lost meanwhile.
+        """
         handler = self._handler
         fail = partial(handler.fail, self) if handler.fail else self.queue.fail
         state = self.retry(lambda: fail(lease, reason))
@@ -251,10 +275,10 @@ class TaskLoop(Generic[_Lease]):
         if state is not TaskState.QUEUED and handler.report_failed is not None:
             handler.report_failed(self, lease)
             return
-        now = _NOW.get(state, "has failed")
-        self.watcher.trouble(f"{handler.name(lease)} {now}: {one_line(reason)}")
+        state_words = _STATE_WORDS.get(state, "has failed")
+        self.watcher.trouble(f"{handler.name(lease)} {state_words}: {one_line(reason)}")
 
-    # For handlers
+    # ------------------------------------------------------------------------------- for handlers
 
     @PULSE.beating()
     def answer(
@@ -268,19 +292,22 @@ class TaskLoop(Generic[_Lease]):
         quiet: float = inf,
         on_message: Callable[[Any], bool] = lambda _: False,
     ) -> object:
-        """The worker's answer to a task; the lease is renewed meanwhile.
+        """Give a task to the worker and return its result, while the lease is renewed.
 
-        renew       renews it; False if it is lost
+        renew       renews the lease and returns False if it is lost; by default the queue's
         needs       digests of the files that the task needs
         seconds     timeout of the task
         quiet       timeout of the wait for its next message
-        on_message  receives each message; True renews the lease at once
+        on_message  called with each message; True renews the lease at once
+
+        Raises HandedBack, HostCannot, LeaseLost or NoResult; the worker is killed then if it still
+        works.
         """
         renew = renew or (lambda: self.queue.renew(lease, self.times.lease))
         task = self._workers.start(argument, self._workers.free()[0], needs)
-        began = heard = renewed = self._now()
+        started_s = last_event_s = renewed_s = self._now_s()
         while True:
-            due = False
+            is_renewal_due = False
             events = self._workers.wait(self.times.beat, self._stop)
             for event in events:
                 if not isinstance(event, Sent):
@@ -292,55 +319,59 @@ class TaskLoop(Generic[_Lease]):
                         case VoidOutcome(reason, shortage=shortage):
                             raise NoResult(reason, shortage)
                     return outcome
-                due = on_message(event.message)
-            now = self._now()
+                is_renewal_due = on_message(event.message)
+            now_s = self._now_s()
             if events:
-                heard = now
+                last_event_s = now_s
             try:
                 if self._stop.requested >= self._handler.gives_back_at:
                     raise HandedBack
-                if now - began >= seconds:
+                if now_s - started_s >= seconds:
                     raise NoResult(f"no end after {seconds:g} seconds")
-                if now - heard >= quiet:
+                if now_s - last_event_s >= quiet:
                     raise NoResult(f"no step within {quiet:g} seconds")
-                if due or now - renewed >= self.times.beat:
+                if is_renewal_due or now_s - renewed_s >= self.times.beat:
                     self.hold(renew)
-                    renewed = now
+                    renewed_s = now_s
             except BaseException:
                 self._workers.kill(task)
                 raise
 
     def hold(self, renew: Callable[[], bool]) -> None:
-        """Renew the lease. Raises LeaseLost."""
+        """Renew the lease. Raises LeaseLost if that fails."""
         if not self.retry(renew):
             raise LeaseLost
 
     def took_ms(self) -> int:
-        """The time since the present task was begun.
+        """Return the milliseconds since the present task was begun.
 
-        Not its CPU time: a bot in the sandbox has processes whose CPU time is lost with them. And
-        what others wait for is the time.
+        This is time, not CPU time: a bot in the sandbox has processes whose CPU time is lost with
+        them, and others wait for the time.
         """
-        return round(1000 * (self._now() - self._began))
+        return round(1000 * (self._now_s() - self._task_started_s))
 
     def retry(self, call: Callable[[], _T]) -> _T:
-        """Call the store, with retries while it is unavailable; every call may be repeated."""
+        """Call the store, and again while it is unavailable; `call` must bear repetition.
+
+        Raises HandedBack if a stop is requested meanwhile.
+        """
         try:
             return retry_until_available(call, self._stop, self.watcher.trouble)
         except StoreUnavailable:
             raise HandedBack from None
 
-    def _now(self) -> float:
+    def _now_s(self) -> float:
         return self._clock.now_us() / 1_000_000
 
 
 def do_now(
     handler: Handler[_Lease], store: Store, number: int, watcher: RunWatcher, stop: Stop
 ) -> bool:
-    """Do one task here, whatever waits before it, or wait for the runner that does it.
+    """Do the task with this number here, whatever waits before it.
 
-    Returns whether it has ended; False at a request to stop, after which it waits again. Raises
-    UserError if this machine cannot. Only in the main thread.
+    If another runner does it already, wait for that one. Return True once the task has ended, and
+    False after a request to stop, after which it waits again. Raises UserError if this machine
+    cannot do it. Only the main thread may call this.
     """
     handler = replace(handler, gives_back_at=StopRequest.FINISH)  # somebody waits
     make_workers = handler.make_eager_workers or handler.make_workers
@@ -371,30 +402,30 @@ def in_background(
     first: bool = False,
     to_end: bool = False,
 ) -> Iterator[None]:
-    """Work in a thread while the body runs; only in the main thread.
+    """Do tasks in a thread while the body runs. Only the main thread may use this.
 
-    An exception of the body, at Ctrl-C or SIGTERM too, makes the loop hand back.
+    An exception of the body, also of Ctrl-C or SIGTERM, makes the loop give its lease back. A
+    LadderError of the loop asks `stop` to finish, and is raised when the body has ended.
 
-    stop     is asked to finish if the loop raises a LadderError, which is raised here in the end
     workers  a pool with one worker, in place of the handler's
-    first    do what waits before the body begins
-    to_end   go on after the body until nothing waits; else the present task is finished, or given
-             back at once, if its kind is at a request to finish
+    first    do the waiting tasks before the body begins
+    to_end   go on after the body until nothing waits; otherwise the present task is finished, or
+             given back if its kind is at a request to finish
     """
-    failed: list[LadderError] = []
+    errors: list[LadderError] = []
 
     def run() -> None:
         try:
             loop.run()
         except LadderError as error:
-            failed.append(error)
+            errors.append(error)
             stop.ask(StopRequest.FINISH)
 
     thread = threading.Thread(target=run)
-    with closing(Stop()) as own:
-        stop.share(own)
+    with closing(Stop()) as loop_stop:
+        stop.share(loop_stop)
         pool = workers or handler.make_workers(store)
-        with closing(TaskLoop(handler, store, pool, stop=own, watcher=watcher)) as loop:
+        with closing(TaskLoop(handler, store, pool, stop=loop_stop, watcher=watcher)) as loop:
             if first:
                 with stop.on_signals():
                     loop.drain()
@@ -405,26 +436,28 @@ def in_background(
                         thread.start()
                     yield
             except BaseException:
-                own.ask(StopRequest.HAND_BACK)
+                loop_stop.ask(StopRequest.HAND_BACK)
                 raise
             finally:
                 with stop.on_signals():
                     if to_end:
                         loop.end_with_queue()
                     elif handler.gives_back_at is StopRequest.FINISH:
-                        own.ask(StopRequest.HAND_BACK)
+                        loop_stop.ask(StopRequest.HAND_BACK)
                     else:
-                        own.ask(StopRequest.FINISH)
+                        loop_stop.ask(StopRequest.FINISH)
                     if thread.ident is not None:
                         thread.join()
-            for error in failed:
+            for error in errors:
                 raise error
 
 
 def _interrupt() -> None:
+    """Raise KeyboardInterrupt, as Ctrl-C does without a handler."""
     raise KeyboardInterrupt
 
 
 def _terminate(stop: Stop) -> None:
+    """Ask `stop` to end at once, and raise KeyboardInterrupt: the handler of SIGTERM."""
     stop.terminate()
     raise KeyboardInterrupt

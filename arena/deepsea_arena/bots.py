@@ -1,9 +1,11 @@
-"""Verdicts of versions, and the profile of a bot: its versions, and the results of one in a season.
+"""Verdicts on versions of bots, and the profile of a bot in a season.
 
-A verdict is how a version does against its former one, or against a bot of the panel, on common
-luck. Invariants: it follows from one comparison, so that it does not depend on who else takes part;
-the record of a game with faults is read once; a profile has tracebacks only if it is made for the
-bot's author or an admin.
+A verdict says how a version does against the bot's former version, or against a bot of the panel,
+on the same luck. Start reading at `show_verdicts` and `bot_profile`.
+
+Invariants: a verdict follows from one comparison, so that it does not depend on other bots; the
+record of a game with faults is read once; a profile has tracebacks only if it is made for the bot's
+author or an admin.
 """
 
 from __future__ import annotations
@@ -48,44 +50,46 @@ if TYPE_CHECKING:
 
 VISITOR = Caller()
 POINTS = 200
-"""About how many points the courses of all versions have together."""
+"""Number of points, about, that the courses of all versions have together."""
 OPPONENTS = 100
-"""The number of opponents that are listed: those that the version met most often."""
+"""Number of opponents that are listed, those that the version met most often."""
 NEWEST = 20
+"""Number of games that are listed, the newest ones."""
 FAULTY = 50
-"""The number of games with faults, the newest, that are listed and whose kinds are counted."""
+"""Number of games with faults, the newest ones, that are listed and whose kinds are counted."""
 ANALYSED = 100
-"""The number of games with an analysis, the newest, from which weaknesses are taken."""
+"""Number of games with an analysis, the newest ones, from which weaknesses are taken."""
 
 
 class VerdictLine(Struct, frozen=True, kw_only=True):
-    """A version against its bot's former version, or against a bot of the panel."""
+    """The comparison of a version with its bot's former version, or with a bot of the panel."""
 
     author: str
     bot: str
     version: int
     against: str
-    """Such as "version 2", or the name in the panel."""
+    """The other bot: "version 2" of the same one, or a name in the panel."""
     is_panel: bool
+    """True if the other bot is one of the panel."""
     beats: Literal["yes", "no", "open"]
     decided_at: Time | None
     verdict: Verdict | None
     lead: float
-    """In placement score, less the luck in it."""
+    """Mean placement score by which the version is ahead, less the luck in it."""
     low: float
     high: float
-    """The interval of the lead, with 95 %, whenever one looks."""
+    """The ends of the interval of the lead, which holds with 95 % however often one looks."""
     margin: float
-    """The largest difference that is called level."""
+    """The largest lead, up or down, that is called level."""
     blocks: int
     blocks_to_go: int | None
-    """A guess; None if there is none, or a verdict."""
+    """Estimate of the blocks until a verdict; None if there is no estimate, or a verdict."""
     faults: int
-    """Faults of the version in these games."""
+    """Number of faults of the version in these games."""
     cpu_seconds: float
     state: TaskState
     seed: str
-    """Text: `compare --seed` plays the same luck."""
+    """The text with which `compare --seed` plays the same luck."""
     words: str
     """The line in words."""
 
@@ -103,71 +107,79 @@ VERDICT_COLUMNS = VerdictLine.__struct_fields__
 def show_verdicts(
     store: Store, season_name: str | None = None, bot: str = "", version: int = 0
 ) -> Verdicts:
-    """The verdicts of a season: of all bots, of one, or of one of its versions."""
-    season, wanted = find_season(store, season_name), None
+    """Return the verdicts of a season.
+
+    bot      only those of this bot's versions
+    version  only those of this version of the bot; 0 is all
+
+    Raises NotOnLadder if the bot has no such version.
+    """
+    season, version_ids = find_season(store, season_name), None
     if bot:
         versions = store.bots.versions(bot)
-        wanted = [one.id for one in versions if version in (0, one.number)]
-        if not wanted:
+        version_ids = [known.id for known in versions if version in (0, known.number)]
+        if not version_ids:
             raise NotOnLadder(f"{bot} has the versions 1 to {len(versions)}, not {version}")
-    return Verdicts(season=season.name, verdicts=verdict_lines(store, season, wanted))
+    return Verdicts(season=season.name, verdicts=verdict_lines(store, season, version_ids))
 
 
 def verdict_lines(
     store: Store, season: StoredSeason, versions: list[int] | None
 ) -> tuple[VerdictLine, ...]:
-    """The lines of these versions, or of all."""
+    """Return the lines of a season's comparisons, of all versions or of those with these ids."""
     closed = season.closed_at is not None
     return tuple(
-        verdict_line(one, closed=closed) for one in store.comparisons.listed(season, versions)
+        verdict_line(comparison, closed=closed)
+        for comparison in store.comparisons.listed(season, versions)
     )
 
 
-def verdict_line(found: StoredComparison, *, closed: bool = False) -> VerdictLine:
-    """The line of a comparison; `closed` is whether its season is."""
-    now, version = found.standing, found.version
-    is_decided = found.state is TaskState.DECIDED
-    left = None if closed or found.state.is_final else now.blocks_to_go
-    beats: Literal["yes", "no", "open"] = "yes" if now.verdict == "better" else "no"
+def verdict_line(comparison: StoredComparison, *, closed: bool = False) -> VerdictLine:
+    """Return the line of a comparison. `closed` is True if its season is."""
+    standing, version = comparison.standing, comparison.version
+    is_decided = comparison.state is TaskState.DECIDED
+    blocks_to_go = None if closed or comparison.state.is_final else standing.blocks_to_go
+    beats: Literal["yes", "no", "open"] = "yes" if standing.verdict == "better" else "no"
     return VerdictLine(
-        **structs.asdict(structs.replace(now, blocks_to_go=left)),
+        **structs.asdict(structs.replace(standing, blocks_to_go=blocks_to_go)),
         author=version.author,
         bot=version.bot,
         version=version.number,
-        against=found.against,
-        is_panel=bool(found.panel),
+        against=comparison.against,
+        is_panel=bool(comparison.panel),
         beats=beats if is_decided else "open",
-        decided_at=utc_time(found.changed_at) if is_decided else None,
-        cpu_seconds=found.cpu_ms / 1000,
-        state=found.state,
-        seed=found.seed,
-        words=_words(found, closed=closed),
+        decided_at=utc_time(comparison.changed_at) if is_decided else None,
+        cpu_seconds=comparison.cpu_ms / 1000,
+        state=comparison.state,
+        seed=comparison.seed,
+        words=_verdict_words(comparison, closed=closed),
     )
 
 
-def _words(found: StoredComparison, *, closed: bool) -> str:
-    now, other = found.standing, found.against
-    blocks = "1 block" if now.blocks == 1 else f"{now.blocks:,} blocks"
-    figures = (
-        f" ({now.lead:+.2f} placement score, 95 %: {now.low:+.2f} to {now.high:+.2f}, {blocks})"
-    )
-    match now.verdict:
+def _verdict_words(comparison: StoredComparison, *, closed: bool) -> str:
+    """Return a comparison in words: its verdict with the figures, or why it is open."""
+    standing, other = comparison.standing, comparison.against
+    blocks = "1 block" if standing.blocks == 1 else f"{standing.blocks:,} blocks"
+    interval = f"{standing.low:+.2f} to {standing.high:+.2f}"
+    figures = f" ({standing.lead:+.2f} placement score, 95 %: {interval}, {blocks})"
+    match standing.verdict:
         case "better" | "worse":
-            return f"{now.verdict} than {other}{figures}"
+            return f"{standing.verdict} than {other}{figures}"
         case "level":
-            return f"level with {other} within {now.margin:g}{figures}"
-    if found.state.is_final:
-        left = found.reason
+            return f"level with {other} within {standing.margin:g}{figures}"
+    if comparison.state.is_final:
+        status = comparison.reason
     elif closed:
-        left = "the season is closed"
-    elif now.blocks_to_go is not None:
-        left = f"about {float(f'{now.blocks_to_go:.1e}'):,.0f} blocks to go"
+        status = "the season is closed"
+    elif standing.blocks_to_go is not None:
+        two_digits = float(f"{standing.blocks_to_go:.1e}")
+        status = f"about {two_digits:,.0f} blocks to go"
     else:
-        left = "it goes on" if now.blocks else "not begun"
-    return f"open against {other}: {left}{figures if now.blocks else ''}"
+        status = "it goes on" if standing.blocks else "not begun"
+    return f"open against {other}: {status}{figures if standing.blocks else ''}"
 
 
-# The profile
+# ------------------------------------------------------------------------------------- the profile
 
 
 class VersionLine(Struct, frozen=True):
@@ -187,14 +199,16 @@ class FaultLine(Struct, frozen=True, kw_only=True):
     """The index of the decision in the game's record."""
     fault: str
     detail: str | None
-    """The action or end of the bot, instead of a decision."""
+    """The answer of the bot that was no legal action, or how its program ended; None if unknown."""
     faults: int
     """The number of its faults in the game."""
     forfeit: str | None
     """The fault that forfeited the seat."""
     error: str | None
-    """Its faults with their tracebacks, as `ladder log` shows them, for the bot's author; None for
-    others, or if that is not kept."""
+    """Its faults with their tracebacks, as `ladder log` shows them.
+
+    None for readers who may not see them, and if they were not stored.
+    """
 
 
 class VersionCourse(Struct, frozen=True, kw_only=True):
@@ -204,17 +218,17 @@ class VersionCourse(Struct, frozen=True, kw_only=True):
     submitted_at: Time
     games: int
     before: int
-    """The games of the bot's former versions in the season."""
+    """Number of games of the bot's former versions in the season."""
     points: tuple[CoursePoint, ...]
-    """Some of its games, evenly spread, with the first and the last."""
+    """The rating after some of its games, evenly spread, with the first and the last."""
 
 
 class RatedGame(Struct, frozen=True, kw_only=True):
-    """A game, and what it did to the bot's rating."""
+    """A game, and the change of the bot's rating by it."""
 
     game: GameLine
     seat: int
-    """The bot's."""
+    """The bot's seat."""
     rating: float
     """mu - 3 sigma after the game."""
     change: float
@@ -235,22 +249,22 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     author: str
     state: BotState
     reason: str | None
-    """The reason for which it is not active."""
+    """The reason why it is not active; None if it is."""
     versions: tuple[VersionLine, ...]
     """The oldest first."""
     season: SeasonInfo
     seasons: tuple[str, ...]
     """The names of all seasons, the oldest first."""
     version: int
-    """The version of the following fields, but for `course`."""
+    """Number of the version that the fields below are about, except `course`."""
     standing: StandingLine | None
     """None for a former version that has not played in the season."""
     course: tuple[VersionCourse, ...]
-    """Of every version that has played in the season, the oldest first."""
+    """The rating of every version that has played in the season, the oldest first."""
     opponents: tuple[OpponentLine, ...]
     """The versions that it met most often, those first."""
     opponents_of: int
-    """Of how many that it met these are."""
+    """Number of all opponents that it met, of which `opponents` may be a part."""
     seats: tuple[SeatLine, ...]
     newest: tuple[RatedGame, ...]
     """Its newest games, newest first."""
@@ -259,13 +273,13 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     fault_kinds: tuple[FaultKindLine, ...]
     """The kinds of faults of the newest of these games, the most frequent first."""
     fault_kinds_of: int
-    """Of how many games these are."""
+    """Number of games that `fault_kinds` counts."""
     faults: tuple[FaultLine, ...]
     """One for each of the newest of these games, the newest first."""
     verdicts: tuple[VerdictLine, ...]
-    """Against the former version, and against the panel."""
+    """Verdicts against the former version, and against the panel."""
     weaknesses: Weaknesses | None = None
-    """Its weaknesses, and their changes since the version before; None without analyses."""
+    """Its weaknesses, and their changes since the version before it; None without analyses."""
 
 
 def bot_profile(
@@ -276,32 +290,36 @@ def bot_profile(
     season_name: str | None = None,
     reader: Caller = VISITOR,
 ) -> BotProfile:
-    """The profile of a bot; in the open season unless another is named.
+    """Return the profile of a bot, by default in the open season.
 
-    version  None: the newest; of a closed season the one in its table, the last that played in it
-    reader  gets tracebacks of bots of its own, or of all if it is an admin
+    version  number of the version; None takes the newest, or in a closed season the last one that
+             played in it
+    reader   the profile has tracebacks if the reader is the bot's author or an admin
+
+    Raises NotOnLadder if there is no such bot or version.
     """
     season = find_season(store, season_name)
     bot, versions = store.bots.with_versions(name)
-    former = [one.id for one in versions]
-    entries = {entry.version.id: entry for entry in eligible(store, season, former)}
+    version_ids = [known.id for known in versions]
+    entries = {entry.version.id: entry for entry in eligible(store, season, version_ids)}
     chosen = bot.current
     if version is None and season.closed_at is not None:
-        played = [one for one in versions if one.id in entries and entries[one.id].tally.games]
-        chosen = played[-1] if played else chosen
+        for candidate in versions:  # the newest last
+            if candidate.id in entries and entries[candidate.id].tally.games:
+                chosen = candidate
     elif version is not None:
-        by_number = {one.number: one for one in versions}
+        by_number = {known.number: known for known in versions}
         if version not in by_number:
             raise NotOnLadder(f"{bot.name} has the versions 1 to {len(versions)}, not {version}")
         chosen = by_number[version]
-    opponents, met = store.sums.opponents(season, chosen.id, OPPONENTS)
+    opponents, opponent_count = store.sums.opponents(season, chosen.id, OPPONENTS)
     is_own = bool(reader.author) and names.same(reader.author, bot.author)
     logs = store.logs.of_bot(bot.name) if is_own or reader.is_admin else {}
     games = store.history.latest_of(season, chosen.id, NEWEST + 1, FAULTY)
     faulty = [game for game in games if game.seats[_seat_of(game, chosen)].faults][:FAULTY]
     records = store.history.records(faulty)
     faults = [
-        (game, _faults(records[game.seq], _seat_of(game, chosen)))
+        (game, _seat_faults(records[game.seq], _seat_of(game, chosen)))
         for game in faulty
         if game.seq in records
     ]
@@ -312,21 +330,22 @@ def bot_profile(
         state=bot.state,
         reason=bot.reason,
         versions=tuple(
-            VersionLine(one.number, one.digest, utc_time(one.created_at)) for one in versions
+            VersionLine(known.number, known.digest, utc_time(known.created_at))
+            for known in versions
         ),
         season=season_info(season),
-        seasons=tuple(one.name for one in store.seasons.all()),
+        seasons=tuple(stored.name for stored in store.seasons.all()),
         version=chosen.number,
         standing=_standing(store, season, entries, chosen),
         course=_courses(store, season, versions, entries),
         opponents=tuple(opponents),
-        opponents_of=met,
+        opponents_of=opponent_count,
         seats=tuple(seats),
-        newest=_newest(season, chosen, games[: NEWEST + 1]),
+        newest=_newest_games(season, chosen, games[: NEWEST + 1]),
         faulty_games=faulty_games,
-        fault_kinds=_fault_kinds(found for _, found in faults),
+        fault_kinds=_fault_kinds(game_faults for _, game_faults in faults),
         fault_kinds_of=len(faults),
-        faults=tuple(_fault_line(game, chosen, found, logs) for game, found in faults),
+        faults=tuple(_fault_line(game, chosen, game_faults, logs) for game, game_faults in faults),
         verdicts=verdict_lines(store, season, [chosen.id]),
         weaknesses=_weaknesses(store, season, versions, chosen),
     )
@@ -335,50 +354,65 @@ def bot_profile(
 def _weaknesses(
     store: Store, season: StoredSeason, versions: Sequence[BotVersion], chosen: BotVersion
 ) -> Weaknesses | None:
-    analysed = {
-        one.number: store.analyses.of_version(season, one.id, ANALYSED)
-        for one in versions
-        if one.number in (chosen.number, chosen.number - 1)
+    """Return a version's weaknesses, and their changes since the version before it.
+
+    Return None if no game of the version has an analysis.
+    """
+    analysed_games = {
+        version.number: store.analyses.of_version(season, version.id, ANALYSED)
+        for version in versions
+        if version.number in (chosen.number, chosen.number - 1)
     }
-    now = analysed[chosen.number]
-    return _lost_in(store, chosen.label, now, analysed.get(chosen.number - 1, ())) if now else None
+    games = analysed_games[chosen.number]
+    if not games:
+        return None
+    former_games = analysed_games.get(chosen.number - 1, ())
+    return _weaknesses_in_games(store, chosen.label, games, former_games)
 
 
 @lru_cache(maxsize=64)
-def _lost_in(
-    store: Store, bot: str, now: tuple[AnalysedGame, ...], before: tuple[AnalysedGame, ...]
+def _weaknesses_in_games(
+    store: Store, bot: str, games: tuple[AnalysedGame, ...], former_games: tuple[AnalysedGame, ...]
 ) -> Weaknesses:
-    """The weaknesses in these games, by the present policy: analyses do not change."""
+    """Return the weaknesses in these games, compared with those in games of the former version.
+
+    Analyses by another policy than the present one are left out. The result is remembered, since
+    analyses do not change.
+    """
     from deepsea_arena.analysis_document import read_analysis
     from deepsea_arena.weaknesses import deviations_of  # loads the SDK
     from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
-    def deviations(games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
-        for game in games:
+    def deviations(analysed_games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
+        for game in analysed_games:
             with suppress(DocumentError, StoreDamaged):  # the page of the game says so
-                found = read_analysis(document_of(store, game.game_id))
-                if found.policy != COACH_VERSION:
+                document = read_analysis(document_of(store, game.game_id))
+                if document.policy != COACH_VERSION:
                     continue
                 record = GameRecord.from_json(store.games.record(game.game_id))
-                every = list(deviations_of(found.analysis(record)))
-                yield [one for one in every if one.seat == game.seat]
+                all_deviations = list(deviations_of(document.analysis(record)))
+                yield [deviation for deviation in all_deviations if deviation.seat == game.seat]
 
-    return find_weaknesses(bot, list(deviations(now)), list(deviations(before)))
+    return find_weaknesses(bot, list(deviations(games)), list(deviations(former_games)))
 
 
 def _standing(
     store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
 ) -> StandingLine | None:
-    """Its row of the standings; without a rank if it is not listed there."""
+    """Return a version's row of the standings; None if it has not played in the season.
+
+    A version that the standings do not list has a row without a rank.
+    """
     entry = entries.get(version.id)
     if entry is None:
         return None
-    others = listed(store, season, list(entries.values()))
-    if entry not in others:
+    listed_entries = listed(store, season, list(entries.values()))
+    if entry not in listed_entries:
         (line,) = standing_lines(store, season, [entry], version.id)
         return structs.replace(line, rank=None)
-    lines = standing_lines(store, season, others, version.id)
-    return next(line for line in lines if (line.bot, line.version) == (version.bot, version.number))
+    lines = standing_lines(store, season, listed_entries, version.id)
+    by_version = {(line.bot, line.version): line for line in lines}
+    return by_version[version.bot, version.number]
 
 
 def _courses(
@@ -387,34 +421,44 @@ def _courses(
     versions: Sequence[BotVersion],
     entries: Mapping[int, RatedVersion],
 ) -> tuple[VersionCourse, ...]:
-    games = {one.id: entries[one.id].tally.games for one in versions if one.id in entries}
-    total, before = sum(games.values()), 0
-    wanted = {
-        key: (entries[key].tally, max(2, POINTS * played // total))
-        for key, played in games.items()
-        if played
+    """Return the rating course of every version that has played in the season, the oldest first.
+
+    About `POINTS` points are shared among the versions by their numbers of games.
+    """
+    games = {known.id: entries[known.id].tally.games for known in versions if known.id in entries}
+    total_games = sum(games.values())
+    tallies_and_points = {
+        version_id: (entries[version_id].tally, max(2, POINTS * game_count // total_games))
+        for version_id, game_count in games.items()
+        if game_count
     }
-    points, courses = store.ratings.courses(season, wanted), []
-    for one in versions:
-        if not (played := games.get(one.id, 0)):
+    points = store.ratings.courses(season, tallies_and_points)
+    courses, games_before = [], 0
+    for version in versions:
+        game_count = games.get(version.id, 0)
+        if not game_count:
             continue
         courses.append(
             VersionCourse(
-                version=one.number,
-                submitted_at=utc_time(one.created_at),
-                games=played,
-                before=before,
-                points=tuple(points[one.id]),
+                version=version.number,
+                submitted_at=utc_time(version.created_at),
+                games=game_count,
+                before=games_before,
+                points=tuple(points[version.id]),
             )
         )
-        before += played
+        games_before += game_count
     return tuple(courses)
 
 
-def _newest(
+def _newest_games(
     season: StoredSeason, version: BotVersion, games: Sequence[GameLine]
 ) -> tuple[RatedGame, ...]:
-    """The newest games; of one more the rating alone is wanted, unless it was the first."""
+    """Return the newest games with the rating changes in them.
+
+    `games` has them newest first, and one more for the rating before the oldest of them. If there
+    is none more, the version began with the rating of a newcomer.
+    """
     seats = [_seat_of(game, version) for game in games]
     ratings = [
         game.seats[seat].rating.conservative for game, seat in zip(games, seats, strict=True)
@@ -428,14 +472,16 @@ def _newest(
 
 
 def _seat_of(game: GameLine, version: BotVersion) -> int:
+    """Return the seat of a version in a game."""
     return [seat.label for seat in game.seats].index(version.label)
 
 
 @lru_cache(maxsize=4 * FAULTY)
-def _faults(record: str, seat: int) -> tuple[tuple[int, Decision], ...]:
-    """The faults of a seat in a game, each with the index of its decision.
+def _seat_faults(record: str, seat: int) -> tuple[tuple[int, Decision], ...]:
+    """Return the faults of a seat in a game, each with the index of its decision.
 
-    Kept, since a page is made anew far more often than a bot has a fault, and records stay.
+    The result is remembered: a page is made far more often than a bot has a fault, and records do
+    not change. Raises StoreDamaged if the record has no fault of the seat.
     """
     game = GameRecord.from_json(record)
     faults = tuple(
@@ -454,14 +500,15 @@ def _fault_line(
     faults: Sequence[tuple[int, Decision]],
     logs: Mapping[tuple[int, int], SeatLog],
 ) -> FaultLine:
-    seat, (index, first) = _seat_of(game, version), faults[0]
+    """Return the line of a game with faults; `logs` has stored logs by game and seat."""
+    seat, (index, first_decision) = _seat_of(game, version), faults[0]
     result, log = game.seats[seat], logs.get((game.seq, seat))
     return FaultLine(
         game_id=game.game_id,
         seat=seat,
         decision=index,
-        fault=str(first.fault),
-        detail=first.came,
+        fault=str(first_decision.fault),
+        detail=first_decision.came,
         faults=result.faults,
         forfeit=result.forfeit,
         error=None if log is None else log.error,
@@ -469,30 +516,36 @@ def _fault_line(
 
 
 def _fault_kinds(games: Iterable[Sequence[tuple[int, Decision]]]) -> tuple[FaultKindLine, ...]:
-    faults, among = Counter[str](), Counter[str]()
-    for found in games:
-        kinds = Counter(str(decision.fault) for _, decision in found)
+    """Return how often each kind of fault came up, the most frequent first.
+
+    `games` has the faults of each game, with the indices of their decisions.
+    """
+    faults, games_with_fault = Counter[str](), Counter[str]()
+    for game_faults in games:
+        kinds = Counter(str(decision.fault) for _, decision in game_faults)
         faults += kinds
-        among.update(kinds.keys())
+        games_with_fault.update(kinds.keys())
     return tuple(
-        FaultKindLine(fault=fault, faults=count, games=among[fault])
+        FaultKindLine(fault=fault, faults=count, games=games_with_fault[fault])
         for fault, count in faults.most_common()
     )
 
 
 def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
-    """Some points of a course, evenly spread over its games, with the last one.
+    """Return about `points` points of a course, evenly spread over its games, with the last one.
 
-    Of a course that is thinned already, those that are nearest.
+    If the course has been thinned already, take the points that are nearest.
     """
-    games = course[-1].games if course else 0
-    wanted = {max(1, games * step // points) for step in range(1, points + 1)} if games else set()
-    there = [point.games for point in course]
-    return [course[index] for index in sorted({_nearest(there, game) for game in wanted})]
+    if not course or not course[-1].games:
+        return []
+    last_game = course[-1].games
+    targets = {max(1, last_game * step // points) for step in range(1, points + 1)}
+    games = [point.games for point in course]
+    return [course[index] for index in sorted({_nearest_index(games, game) for game in targets})]
 
 
-def _nearest(ascending: Sequence[int], wanted: int) -> int:
-    """The index of the number that is nearest to the one wanted, the lower of two."""
-    after = min(bisect_left(ascending, wanted), len(ascending) - 1)
+def _nearest_index(ascending: Sequence[int], target: int) -> int:
+    """Return the index of the number that is nearest to the target; of two, the lower one's."""
+    after = min(bisect_left(ascending, target), len(ascending) - 1)
     before = max(after - 1, 0)
-    return before if wanted - ascending[before] <= ascending[after] - wanted else after
+    return before if target - ascending[before] <= ascending[after] - target else after

@@ -21,7 +21,7 @@ from deepsea_arena.admission import (
     ReadArchive,
     check_packages,
     check_worker,
-    games_of,
+    largest_admission,
     seasons_to_fit,
 )
 from deepsea_arena.background_work import Handler, LeaseLost, TaskLoop
@@ -101,7 +101,7 @@ def _judge(
     if loop.retry(partial(accept, has_played=False)):
         return None
     check_packages(bundle, seasons)
-    task, games = PlayAdmission(bundle, tuple(seasons)), games_of(seasons)
+    task, games = PlayAdmission(bundle, tuple(seasons)), largest_admission(seasons)
     played = cast(AdmissionPlayed, _at_worker(loop, lease, task, _longest(seasons), games))
     if played.refusal is None:
         # The store may be unavailable after the commit: a repetition finds the lease gone.

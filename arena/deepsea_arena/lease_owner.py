@@ -1,8 +1,8 @@
 """Owners of leases: a name for this run, and a check whether another run still exists.
 
-Invariant: a run counts as gone only if that is certain: it ran on this machine and in this process
-namespace, and no process with its number started when it did. Other owners' leases must expire,
-and those of a run that /proc hides, as it may from a server with ProtectProc=.
+Invariant: a run counts as ended only if that is certain: it ran on this machine and in this process
+namespace, and no process with its number started when it did. Leases of other owners have to
+expire. So have those of a run that /proc hides, as it may from a server with ProtectProc=.
 """
 
 from __future__ import annotations
@@ -19,34 +19,37 @@ if TYPE_CHECKING:
 
 
 def own_name() -> str:
-    """A unique name for this run."""
+    """Return a name for this run that no other run has: its machine, process and start time."""
     # Not everything that names a season runs on Linux.
     from deepsea_referee.sandbox.process_tree import start_time
 
     pid = os.getpid()
-    return f"{_place()}/{pid}/{start_time(pid)}"
+    return f"{_boot_and_namespace()}/{pid}/{start_time(pid)}"
 
 
 def is_gone(owner: str) -> bool:
-    """True if the run of that name has certainly ended."""
+    """Return True if the run with the name `owner` has certainly ended."""
     from deepsea_referee.sandbox.process_tree import has_ended
 
     name = re.fullmatch(r"(.*)/(\d+)/(\d+)", owner, re.ASCII)
-    if name is None or name[1] != _place():
+    if name is None or name[1] != _boot_and_namespace():
         return False
     return has_ended(int(name[2]), int(name[3]))
 
 
 def take_back(store: Store) -> int:
-    """End the leases of runs that have ended; returns the number of tasks, of whatever kind.
+    """End the leases of runs that have ended, and return the number of tasks.
 
-    Without this they would wait until their leases expire.
+    Otherwise these tasks would wait until their leases expire.
     """
     return sum(store.tasks.lose(owner) for owner in store.tasks.owners() if is_gone(owner))
 
 
 def release_leases(store: Store, owner: str) -> int:
-    """Give up the leases of the run of that name; returns their number. `UserError` for none."""
+    """Give back all leases of the run with the name `owner`, and return their number.
+
+    Raises UserError if it has none.
+    """
     tasks = store.tasks.hand_back(owner)
     if not tasks:
         owners = store.tasks.owners()
@@ -55,7 +58,10 @@ def release_leases(store: Store, owner: str) -> int:
     return tasks
 
 
-def _place() -> str:
-    """This boot of this machine, and the namespace that process numbers are of."""
+def _boot_and_namespace() -> str:
+    """Return the id of this boot of the machine, and of the namespace of its process numbers.
+
+    Within both, a process number and a start time name one process.
+    """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
