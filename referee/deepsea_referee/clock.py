@@ -1,16 +1,16 @@
 """Clocks, alarms and timeouts, and the time in which this process did not run.
 
-Invariants: all times are whole microseconds. Of what times games, only SystemClock, ThreadClock
-and the pulse read real time; everything else gets a Clock. (Waits for killed processes to vanish
-have deadlines of their own.) Budgets and banks are in deepsea_rules.time_control.
+Invariants: all times are whole microseconds. In the code that times games, only SystemClock,
+ThreadClock and the pulse read real time; everything else gets a Clock. (Waits for killed processes
+to vanish have deadlines of their own.) Budgets and banks are in deepsea_rules.time_control.
 
 Time in which this process did not run does not pass on its clocks: it was stopped (Ctrl-Z), frozen
 with its container, or suspended with the machine. The pulse notices that, in this one place, for
 every way in which bots are run: a thread sleeps for BEAT_US, again and again, and wakes much too
 late. A thread without a CPU on a busy machine is late, too, and that is for the gauge to judge
-(pauses.py). So time counts as missing only if the thread neither ran nor waited for a CPU nor
-asked for Python's lock meanwhile, as Linux tells. Nothing counts where Linux does not tell; on
-other systems, where bots are their author's own, all that is too late does.
+(pauses.py). So time counts as missing only if the thread neither ran nor waited for a CPU nor asked
+for Python's lock meanwhile, as far as Linux counts this; if Linux does not count it, no time is
+missing. On other systems, where bots are their author's own, all lateness counts as missing.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class HostTooBusy(RefereeError):
 
 
 class HostOutOfMemory(RefereeError):
-    """This machine had no memory left, and the kernel killed a bot that was within its limit."""
+    """The machine ran out of memory, and the kernel killed a bot that was within its limit."""
 
 
 class UserError(Exception):

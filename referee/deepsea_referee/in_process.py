@@ -3,8 +3,8 @@
 Invariants: bots whose decisions depend only on the game give the same records as in processes,
 except for times; a bot is charged the time in which its thread ran or slept, not that in which a
 busy host gave it no CPU; bots are not isolated. Their output is stored and shown like that of bots
-with processes of their own. It counts as output of the bot that is being asked: output of a bot's
-threads while another bot is asked counts as that of the other one.
+with processes of their own. Output counts as that of the bot that is being asked, even
+if a thread of another bot has printed it.
 
 Games are played in a thread of their own while the caller's thread waits for Ctrl-C and for bots
 that do not return. No exception is raised in bots' code: an abandoned game continues in its thread,
@@ -125,7 +125,7 @@ class _Games:
     """True to print after Ctrl-C that the current game is being finished."""
     _meetings: Meetings = field(default_factory=Meetings)
     _players: defaultdict[int, list[AnyBot]] = field(default_factory=lambda: defaultdict(list))
-    """For each bot its imported copies. No copy plays two games on the same seed."""
+    """The imported copies of each bot, by its number. No copy plays two games on the same seed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
     _in_bots_code: bool = False

@@ -7,17 +7,15 @@
             RefereedGame   counts time and faults, makes the record      (deepsea_sdk)
               Game         applies the rules                             (deepsea_rules)
 
-A bot's fault is counted and the default action is played; an error of the referee voids the game,
-which then counts for no bot.
+`Tables` decides in which order games begin, and how many are played at once.
 
-The tables of a match: the order in which games begin, and the number of games at once.
-
-Invariants: a game counts once. If the referee chooses the number of tables, the results are those
-of one table: a game that is void, or lost because its process failed in another game at the same
-time, is played again: once, alone, and with other deals and dice, because bots have seen the first
-ones. There is no other reason to play a game again, so that no bot gets a second try at a game that
-goes badly. A process fails beside other games once in a match only, since all later games are
-played one by one. A fixed number of tables never changes.
+Invariants: a game counts once. A bot's fault is counted and the default action is played; an error
+of the referee voids the game, which then counts for no bot. A fixed number of tables never changes.
+If the referee chooses the number of tables, the results are those of one table: a game that is
+void, or lost because its process failed in another game at the same time, is played again: once,
+alone, and with other deals and dice, because bots have seen the first ones. There is no other
+reason to play a game again, so that no bot gets a second try at a game that goes badly. A process
+fails beside other games only once in a match, since all later games are played one by one.
 """
 
 from __future__ import annotations
@@ -73,10 +71,10 @@ class MatchSettings:
     seed: bytes = field(default_factory=fresh_seed)
     """32 bytes; the seed of each game is derived from it."""
     seating: Literal["rotate", "fixed"] = "rotate"
-    """With `fixed`, seat s has bot s in every game; with `rotate`, bot s + i in game i."""
+    """The bot of seat s in game i: bot s if `fixed`, bot s + i (modulo the seats) if `rotate`."""
     tables: int | None = 1
     """The number of games that are played at once over the same streams; None lets the referee
-    choose (tables.py). It is 1 if a bot does not declare `concurrent_games`."""
+    choose (see `Tables`). It is 1 if a bot does not declare `concurrent_games`."""
     part: tuple[int, ...] | None = None
     """The numbers of the games to play; None plays all games of the match."""
     attempt: int = 0
@@ -294,6 +292,8 @@ async def _wait_for_room(answer: object) -> None:
         await asyncio.shield(asyncio.wrap_future(answer))
 
 
+# ----- Tables
+
 MOST = 64
 """The largest number of tables that the referee chooses; more would save little time."""
 QUICK_US = 1_000
@@ -315,7 +315,7 @@ class Tables:
         self._repeats: deque[tuple[int, int]] = deque()
         """The games to play again, each with the number of the attempt."""
         self._games_at_once: dict[int, int] = {}
-        """For each game in progress, the largest number of games in progress during it."""
+        """The largest number of games in progress during each game in progress."""
         self._least_at_once = 0
         """A lower bound of the values of `_games_at_once`, to update them only when necessary."""
         self._is_fixed = fixed is not None

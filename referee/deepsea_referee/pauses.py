@@ -1,27 +1,30 @@
-"""A bot's pauses between its turns: it is frozen in them, and its CPU time in them is measured.
+"""The host's part in a bot's time: pauses between its turns, and time that the host took from it.
 
-Invariants: a bot with an open request is never frozen; a bot that rests (it has sent Hello and has
-no open request) is frozen once the decision or start of another bot has lasted LAZY_US, or when no
-bot was asked for so long. So bots that answer at once are never frozen, which would cost 0.2 to
-0.4 ms for each decision, and a bot that computes while others are asked has the CPU for LAZY_US at
-most.
+`Freezer` and `BotTurns` freeze a bot between its turns, `OffTurn` measures its CPU time there. The
+rest attributes elapsed time to the bot or to the host, from two readings of a `Gauge`;
+decision_timer.py adds up the parts.
 
-A bot that only waits has a share near 0; pauses are sampled at most every SAMPLES_US, since reading
-takes time. A pause includes the end of the bot's last answer and the work of its runtime after it
-(garbage collection, compilation). So a small share means nothing if all bots answer at once.
+Invariants of pauses: a bot with an open request is never frozen; a bot that rests (it has sent
+Hello and has no open request) is frozen once the decision or start of another bot has lasted
+LAZY_US, or when no bot was asked for that long. So bots that answer at once are never frozen, which
+would cost 0.2 to 0.4 ms for each decision, and a bot that computes while others are asked has the
+CPU for LAZY_US at most.
 
-Attributes elapsed time to the bot or to the host.
+A bot that only waits uses almost no CPU time in its pauses. Pauses are sampled at most every
+SAMPLES_US, since reading takes time. A pause includes the end of the bot's last answer and the work
+of its runtime after it (garbage collection, compilation). So a small share means nothing if all
+bots answer at once.
+
+Invariants of attribution: the credit is the time for which the bot as a whole was denied a CPU, and
+never more than the CPU time of other programs meanwhile. No bot is charged less than the CPU time
+of its busiest thread, nor less than its tree's CPU time divided by the CPUs: so a busy host gives
+no bot more CPU time for its clock than a quiet one, and threads that wait for each other gain
+nothing. A game is void only if other programs used at least half of the CPUs for all that time, and
+pressure shows that the bot was denied them.
 
 Wall time is the quick test. On a busy machine it is wrong: a bot that is ready to run but gets no
 CPU has not used its time, and neither has a bot whose answer is unread because the referee gets no
 CPU (this counts only from the referee's last look without an answer, or sleeping would be free).
-
-Invariants: the credit is the time for which the bot as a whole was denied a CPU, and never more
-than the CPU time of other programs meanwhile. No bot is charged less than the CPU time of its
-busiest thread, nor less than its tree's CPU time divided by the CPUs: so a busy host gives no bot
-more CPU time for its clock than a quiet one, and threads that wait for each other gain nothing. A
-game is void only if other programs used at least half of the CPUs for all that time, and pressure
-shows that the bot was denied them.
 
 The kernel counts pressure for each CPU and reports a mean of them, so it misses a part of a wait
 that began on one CPU and ended on another. So the sum of the threads' waits counts if it fits
@@ -237,6 +240,8 @@ class OffTurn:
         self.wall_us += now_us - since_us
         self.cpu_us += read_us() - cpu_us
 
+
+# ----- Attribution of time to the bot or to the host
 
 LOOKS = 4
 """The first look is taken after this fraction (one fourth) of the budget."""

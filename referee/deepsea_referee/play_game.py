@@ -1,14 +1,14 @@
-"""Plays one game between bots, from its line-up to its record.
+"""One game between bots, or bots and a person, from its line-up to its record.
 
-Used by matches, rated games and checks. The loop over the bots' streams only moves data: each
-answer is followed at once by the next request, and RefereedGame judges the answers. An error of the
-referee voids the game, and every seat is notified.
+Used by matches, rated games and checks. Start reading at `play_game`. The loop over the bots'
+streams only moves data: each answer is followed at once by the next request, and RefereedGame
+judges the answers. `PersonSeat` is the seat of a person, with the same views, events and legal
+actions as a bot's.
 
-A seat for a person: the same views, events and legal actions as a bot's, decided in a thread.
-
-Invariants: a person is shown nothing but the view and events of the seat; the event loop never
-waits for a person, so that the clocks and the freezer of bots continue; a person has one decision
-at a time; an answer that comes after a timeout is dropped.
+Invariants: an error of the referee voids the game, and every seat is notified. A person is shown
+nothing but the view and events of the seat, and has one decision at a time, in a thread: the event
+loop never waits for a person, so that the clocks and the freezer of bots continue. A person's
+answer that comes after a timeout is dropped.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class _GameLoop:
         self._suspects = suspects
         self._writer = wire.RequestWriter(refereed.shown_id, self._game.events)
         self._sent_events = [None if wire.NO_EVENTS in seat.features else 0 for seat in seats]
-        """For each seat the number of events that it has received; None if it wants no events."""
+        """The number of events that each seat has received; None for a seat that wants none."""
         if all(sent is None for sent in self._sent_events):
             self._game.keep_no_events()
         self._question: Question | None = None
@@ -305,6 +305,8 @@ class _GameLoop:
             error.__cause__ = cause
         self.over.set_exception(error)
 
+
+# ----- The seat of a person
 
 LATE = "the time is up: the default action was played"
 

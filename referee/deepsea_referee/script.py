@@ -1,12 +1,13 @@
-"""Matches and comparisons from your own programs, like the commands `match` and `compare`.
+"""Matches and comparisons from programs, and the decisions of a person in words.
+
+`run_match` and `run_comparison` are the commands `match` and `compare` for programs. `choices`,
+`rules_of` and `hint` say a person's decision in words: choices with their keys, the rules that
+matter, and hints.
 
 Invariants: bots, rules, clocks and seeds are named as on the command line; no file is written, and
 nothing is printed except a note of `resolve` about a name that could mean two bots; both functions
-work in any thread, also where an event loop runs.
-
-The decisions of a person in words: choices with their keys, the rules that matter, and hints.
-
-Invariant: all of it follows from the seat's view, so that nothing hidden is shown.
+work in any thread, also where an event loop runs. The words of a person's decision follow from the
+seat's view, so that nothing hidden is shown.
 """
 
 from __future__ import annotations
@@ -176,6 +177,8 @@ def _seed(seed: bytes | str | None) -> bytes:
     return seed_from_text(seed) if isinstance(seed, str) else seed
 
 
+# ----- Decisions of a person in words
+
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
 """The keys of units. H, L and Q are left out: in a terminal they ask for a hint, the last turns,
 and the end of the program."""
@@ -207,7 +210,7 @@ MOMENTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ("drop_sequence", "drop_order", "top_up_tail_piles", "relost_stack"),
     ),
 }
-"""For each kind of decision an explanation, and the names of the rules' options that matter."""
+"""An explanation of each kind of decision, and the names of the options that matter."""
 QUESTIONS = {"declare": "which way?", "search": "what do you do?", "order": "what sinks first?"}
 
 

@@ -1,14 +1,14 @@
-"""The gRPC server of one bot, on its own socket.
+"""The two transports of a bot's messages: gRPC on its own socket, or lines of JSON on its pipes.
 
-A socket identifies its seat, and one bot's slow or hostile connection cannot delay another's.
-Messages are taken as bytes and parsed by our own code, so that malformed ones get a proper status.
-A token is valid once; there is no second connection and no takeover.
+`SeatServer` is the gRPC server of one bot, `LinesServer` reads and writes the stdin and stdout of a
+bot that speaks lines; for the session both are a `Transport`.
 
-The stream of a bot that speaks lines of JSON on its stdin and stdout, in place of gRPC.
-
-Invariants: for the session it is a transport like gRPC's; a pipe identifies its seat, so there is
-no token; the first line that is no answer ends the stream, and then both pipes are closed; a bot
-that writes without end waits once some lines are unread. Errors are added to the bot's stderr.
+Invariants: a socket or a pipe identifies its seat, and one bot's slow or hostile connection cannot
+delay another's. gRPC messages are received as bytes and parsed by our own code, so that malformed
+ones get a proper status. A token is valid once; there is no second connection and no takeover.
+Pipes need no token; the first line that is no answer ends the stream, and then both pipes are
+closed; a bot that writes without end waits once some lines are unread. Errors of the lines protocol
+are added to the bot's stderr.
 """
 
 from __future__ import annotations
@@ -233,6 +233,8 @@ class SeatServer:
         self._session.send(wire.welcome_message())
         await self._session.serve(GrpcTransport(stream))
 
+
+# ----- Lines of JSON
 
 _EMPTY_LINES = 8
 """The largest number of empty lines that are skipped, so that a flood of them ends the stream."""

@@ -2,10 +2,10 @@
 
 Invariants: the numbers are derived only from the games' results; games are summed and not stored,
 so that a match of any length uses the same memory; the order of games does not change the result.
-All games are in results.json (folder.py). Faults of the same bot are of one kind if their messages
-are equal, or if they come from the same place in the author's code; of each kind the first fault is
-stored. A time is only counted in a bucket: up to 1,023 us a bucket is one microsecond, above that
-it spans at most 1/512 of the time; the slowest time is exact.
+All games are in results.json (results_folder.py). Faults of the same bot are of one kind if their
+messages are equal, or if they come from the same place in the author's code; of each kind the first
+fault is stored. A time is only counted in a bucket: up to 1,023 us a bucket is one microsecond,
+above that it spans at most 1/512 of the time; the slowest time is exact.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class GameResult:
     forfeits: tuple[Forfeit, ...]
     faults: tuple[FaultReport, ...]
     drowned: tuple[tuple[int, ...], ...] = ()
-    """For each dive that was played, the number of units that each seat lost at its end."""
+    """The number of units that each seat lost at the end of each dive that was played."""
     notes: Mapping[int, Note] = field(default_factory=dict)
     """The notes of bots, by the number of the decision."""
 
@@ -231,7 +231,7 @@ class BotSummary:
     mean_placement: float | None
     mean_points: float | None
     drowned: tuple[int, ...]
-    """For each dive, the number of games in which the bot lost units at the end of the dive."""
+    """The number of games in which the bot lost units at the end of a dive, for each dive."""
     faults: int
     forfeits: int
     decisions: int

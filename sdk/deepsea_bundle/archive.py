@@ -1,17 +1,18 @@
-"""The files of a bot: which paths are allowed, the form in which they are stored, and their digest.
+"""The files of a bot as a bundle: allowed paths, packed form, digest; and a strict reader of zips.
 
-Invariants: a bundle is a mapping from relative paths to contents; modes, times and empty folders
-are dropped. Equal bundles have the same digest and the same packed bytes, on every system. A path
-means the same file on every system or is refused.
+`Collection` gathers the files of a bundle, `pack` makes the form in which they are stored, and
+`collect_zip` reads a zip file from a stranger.
 
-Strict reader of zip files from strangers.
+Invariants of a bundle: it is a mapping from relative paths to contents; modes, times and empty
+folders are dropped. Equal bundles have the same digest and the same packed bytes, on every system.
+A path means the same file on every system or is refused.
 
-Invariants: nothing is guessed. The directory, the entries' own headers and the bytes between them
-have to agree and to fill the file exactly, so that every reader sees the same files. No size is
-used before it was checked, and no data grows beyond it. Nothing is written anywhere.
-
-The standard library's reader accepts overlapping entries, duplicates, leading and trailing data and
-names cut at a NUL, and differs between versions in what it accepts; hence this module.
+Invariants of the zip reader: nothing is guessed. The directory, the entries' own headers and the
+bytes between them have to agree and to fill the file exactly, so that every reader sees the same
+files. No size is used before it was checked, and no data grows beyond it. Nothing is written
+anywhere. The standard library's reader accepts overlapping entries, duplicates, leading and
+trailing data and names cut at a NUL, and differs between versions in what it accepts; hence our
+own.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Collection:
     _announced_entries: int = 0
     _announced_bytes: int = 0
     _entries_by_folded_path: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """By normalised path: the path as it was written first, and True if it is a folder."""
+    """The path as it was written first, and True if it is a folder, by normalised path."""
 
     @property
     def entries(self) -> int:

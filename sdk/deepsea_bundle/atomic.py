@@ -1,12 +1,10 @@
-"""Files that are there whole or not at all, even after a crash or a power cut.
+"""Files and folders that are there whole or not at all, even after a crash or a power cut.
 
 Invariants: new content is written beside its place, synced and renamed, and the folder is synced.
 After an error no new file is left, and an old one is unchanged.
 
-Bots from the store as folders that can be played.
-
-Invariants: a folder is there whole or not at all, and holds exactly the files of its digest.
-Several processes may share the cache.
+`BotCache` has bots from the store as folders that can be played. Each holds exactly the files of
+its digest. Several processes may share the cache.
 """
 
 from __future__ import annotations

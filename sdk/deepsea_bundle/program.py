@@ -1,15 +1,14 @@
-"""bot.toml: how a bot is started.
+"""A bot's program: bot.toml, which says how it is started; checks of its code; single Python files.
 
-Invariants: nothing in it reaches a shell. Every value has its proper type, or the message says
-which has not. Long or deep files are refused before they are parsed, since the parser's memory
+Invariants: nothing in bot.toml reaches a shell. Every value has its proper type, or the message
+says which has not. Long or deep files are refused before they are parsed, since the parser's memory
 grows with the square of the depth.
 
-A bot's program, checked without running it; and bots that are one Python file.
-
-Invariants: nothing is imported or run. A program that is refused here would fail at the start on
-any machine. A program that is found on PATH is not checked. A single file that names a module or a
-file beside it is refused before it plays. Names that it computes are not found here; when it plays
-there is nothing at them, since it is started from a folder that holds this file alone.
+A program is checked without importing or running it. If it is refused here, it would fail at the
+start on any machine. A program that is found on PATH is not checked. A single file that names a
+module or a file beside it is refused before it plays. Names that it computes are not found here;
+such a module or file is missing when it plays, since it is started from a folder that holds this
+file alone.
 """
 
 from __future__ import annotations

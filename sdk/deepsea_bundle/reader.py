@@ -4,13 +4,12 @@ Invariants: no code of a bot is run or imported here, and nothing outside of it 
 of a refused bot says in one line what is wrong and where. Two forms of the same files are one bot
 with one digest. An accepted bot packs and unpacks to exactly the files that were checked.
 
-A bot's folder: its files, with links inside it as copies of their targets.
-
-Invariants: nothing outside of the folder is read, even if somebody changes it meanwhile: every part
-of a path is opened without following links. A link that leaves the folder, leads nowhere or leads
-back to a folder that it is in is refused by name. Copies count like files, so links make nothing
-larger than the limits. Windows cannot open a file relative to an open folder: there every part of a
-path is checked before it is opened, which is enough for one's own files.
+Links inside a bot's folder are read as copies of their targets. Nothing outside of the folder is
+read, even if somebody changes it meanwhile: every part of a path is opened without following links.
+A link that leaves the folder, leads nowhere or leads back to a folder that it is in is refused by
+name. Copies count like files, so links make nothing larger than the limits. Windows cannot open a
+file relative to an open folder: there every part of a path is checked before it is opened, which is
+enough for one's own files.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class BotBundle:
     digest: str
     """SHA-256 over its files."""
     collection: Collection = field(compare=False)
-    """Its files, their number and sizes, and the paths that were left out."""
+    """The bot's files, their number and sizes, and the paths that were left out."""
     protocol: Protocol = "grpc"
     requirements: str | None = None
     """Text of the file that names the packages it needs; None if bot.toml names no such file."""
@@ -70,7 +69,7 @@ class BotBundle:
 
     @property
     def archive(self) -> bytes:
-        """Its files, packed in the form that the ladder stores."""
+        """The bot's files, packed in the form that the ladder stores."""
         return pack(self.files)
 
 

@@ -19,19 +19,19 @@ class Fault(StrEnum):
     """Kind of fault at one decision."""
 
     START_TIMEOUT = "start_timeout"
-    """It did not connect within the start-up limit."""
+    """The bot did not connect within the start-up limit."""
     CRASH = "crash"
-    """Its process ended or its connection broke."""
+    """The bot's process ended or its connection broke."""
     TIMEOUT = "timeout"
-    """It used up the decision's budget and the game's bank."""
+    """The bot used up the decision's budget and the game's bank."""
     EXCEPTION = "exception"
-    """Its code raised instead of deciding; its process goes on."""
+    """The bot's code raised an exception instead of deciding; its process goes on."""
     ILLEGAL_ACTION = "illegal_action"
-    """It answered with something that is not legal in the position."""
+    """The bot answered with an action that is not legal in the position."""
     PROTOCOL_ERROR = "protocol_error"
-    """It sent something that the protocol does not allow."""
+    """The bot sent something that the protocol does not allow."""
     RESOURCE_LIMIT = "resource_limit"
-    """It used more memory or processes than it may."""
+    """The bot used more memory or processes than it may."""
 
 
 FAULTS_TO_FORFEIT = 3

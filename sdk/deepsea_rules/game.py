@@ -1,16 +1,15 @@
-"""A game from its seed: the one loop of the referee, in-process tables and re-runs.
-
-Invariants: a game is its seed and its decisions; nothing else changes it. There is no question
-where only one action is legal. A refused action changes nothing.
+"""A game from its seed, and its record: `Game` is the one loop of referee, tables and re-runs.
 
     while (question := game.pending()) is not None:
         game.decide(choose(game.view(question.seat)))
 
-Record of a game: its seed and decisions, from which everything else follows.
+Invariants of a game: it is its seed and its decisions; nothing else changes it. There is no
+question where only one action is legal. A refused action changes nothing.
 
-Invariants: `verify` accepts a record only if its re-run gives the same course and result. The other
-parts (names, digests, times, the text of a faulty bot) are notes, which no re-run can give. The
-format is "deepsea-record/1", one JSON object, described in docs/records.md.
+Invariants of a record: it has the seed and the decisions, from which everything else follows.
+`verify` accepts it only if its re-run gives the same course and result. The other parts (names,
+digests, times, the text of a faulty bot) are notes, which no re-run can give. The format is
+"deepsea-record/1", one JSON object, described in docs/records.md.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Decision(NamedTuple):
     fault: Fault | None
     """The fault of the bot, if any; the action is the default one then."""
     came: str | None = None
-    """With a fault, a description in a few words of what the bot did instead."""
+    """A short description of what the bot did instead; None without a fault."""
 
 
 class Forfeit(NamedTuple):
@@ -201,6 +200,9 @@ FORMAT = "deepsea-record/1"
 US_LIMIT = 2**53
 """Whole numbers, such as times in microseconds, are below it: every JSON reader reads them
 exactly."""
+
+
+# ----- Record of a game
 
 
 class RecordSeat(NamedTuple):

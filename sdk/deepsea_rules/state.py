@@ -1,4 +1,4 @@
-"""The engine: the moves of a position, its legal actions, and the step to the next dive.
+"""The engine: moves, legal actions, the step to the next dive; and reasons for refusals in words.
 
 Invariants: it moves by explicit actions and explicit dice and draws no number itself. Trail, cargo
 and banks together always have the same chips. `GameState` refuses an illegal move, which then
@@ -7,11 +7,9 @@ roll-out that has just chosen it.
 
 A state is mutable, because roll-outs copy and play thousands of them; use `clone` to look ahead.
 
-Reasons in words: why an action is not legal, and which rule stops a diver on its way.
-
-Invariants: the engine decides what is legal (`state.py`). This module only explains it, and no
-decision depends on it. The reason of an option names it, so that it can be looked up in
-docs/rules.md.
+The engine decides what is legal. `why_illegal` and `why_outside` only explain it in words, and no
+decision depends on them. A reason that follows from an option of the rules names the option, so
+that it can be looked up in docs/rules.md.
 """
 
 from __future__ import annotations

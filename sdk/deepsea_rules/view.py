@@ -81,7 +81,7 @@ class View:
 
     @property
     def me(self) -> Diver:
-        """This seat's own diver."""
+        """The diver of the seat whose view it is."""
         return self._diver(self._own_seat())
 
     @property

@@ -1,19 +1,18 @@
-"""The time for a decision: the one module of the SDK that reads a clock.
+"""The class `Bot`: three decisions and four hooks with sensible defaults; its clock and notes.
 
-Invariants: times are seconds on one monotonic clock, which is a parameter; they are counted from
-the arrival of the request, not from the call of the bot.
-
-Notes of a bot: a text and named numbers beside a decision, for the bot's author.
-
-Invariants: texts that are too long are cut and numbers that are not finite are left out, so that a
-note is never a fault. A note is one line that is safe to print. Notes are in no record.
-
-The class `Bot`: three decisions and four hooks, each with a sensible default; and its seat.
+Start reading at `Bot`. `Clock` is the time for a decision, `Note` a text and named numbers beside a
+decision for the bot's author, and `SeatedBot` a bot in one seat of one game.
 
 Invariants: a bot is asked only where it has a choice. It gets all information through its views and
 hooks. An illegal answer is refused at once, with the name of the method that returned it. An
 exception of the bot's own code ends nothing: it is printed, and is the answer to the request, or to
 the next one. Hints for its author are lines on stderr, and change nothing about how a bot plays.
+
+Times are seconds on one monotonic clock, which is a parameter; they are counted from the arrival of
+the request, not from the call of the bot. No other module of the SDK reads a clock.
+
+A note is one line that is safe to print: texts that are too long are cut and numbers that are not
+finite are left out, so that a note is never a fault. Notes are in no record.
 """
 
 from __future__ import annotations
@@ -122,6 +121,8 @@ NO_LIMIT = Clock(now=lambda: 0.0)
 """A clock without a limit, for example in a bot's own tests."""
 
 
+# ----- Notes
+
 TEXT_BYTES = 200
 """Most bytes of a note's text."""
 NAME_BYTES = 40
@@ -178,6 +179,8 @@ def _cut(text: str, limit: int) -> str:
     """Return the beginning of a text in one printable line, as UTF-8 of at most `limit` bytes."""
     return one_line(text[:limit]).encode()[:limit].decode(errors="ignore")
 
+
+# ----- The class Bot
 
 HINT = "deepsea-sdk: hint: "
 """Beginning of a hint on stderr."""

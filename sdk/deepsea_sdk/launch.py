@@ -1,4 +1,4 @@
-"""How a referee starts a bot's program: environment variables, and the bot's parameters.
+"""The start of a bot's program by a referee: environment variables, and the bot's parameters.
 
 Invariants: a parameter, as in `my_bot.py:Fast,depth=3,safe=0.9`, sets a class attribute that the
 bot has already, so that a misspelt name is an error. The text that travels to the bot's process is

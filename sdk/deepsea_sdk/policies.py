@@ -240,8 +240,7 @@ def home_chances() -> HomeChances:
 
 
 MEAN_VALUES = tuple([4 * level - 2.5 if level else 0.0 for level in LEVEL_OF])
-"""By chip id, the mean of the values that the chip may have while no value of its level is
-known."""
+"""The mean of the values that a chip may have while no value of its level is known, by chip id."""
 
 
 @lru_cache(maxsize=4096)

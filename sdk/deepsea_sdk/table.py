@@ -1,16 +1,13 @@
-"""Games in this process: the same bots and rules as with a referee, without processes and gRPC.
+"""Games in this process, without referee processes and gRPC; and a game with clocks and faults.
+
+`play` and `LocalGame` are for games in this process. `RefereedGame` has the things that a referee
+adds to the rules: banks of time, faults, the record. Two drivers ask the seats and pass their
+answers to it: this module for games in this process, and the referee's play_game.py over streams.
 
 Invariants: a bot gets the same calls with the same views and events as over the wire, so that bots
-that decide by these alone make the same record. Faults are counted by the same code. Time is read
-only where there are limits.
-
-A game with the things that a referee adds to the rules: banks of time, faults, the record.
-
-Two drivers ask the seats and hand their answers in here: table.py in this process, and the
-referee's play_game.py over streams.
-
-Invariants: for a game under way, only this module draws on banks, counts and words faults, and
-makes the record. Drivers measure time; this module never reads a clock.
+that decide by these alone make the same record. For a game in progress, only `RefereedGame` draws
+on banks, counts and words faults, and makes the record. Drivers measure time, and only where there
+are limits; `RefereedGame` never reads a clock.
 """
 
 from __future__ import annotations
@@ -219,8 +216,10 @@ class _Chair:
     seen: int = 0
     """Number of the game's events that the bot has got."""
     crash: str | None = None
-    """How the bot ended its own program, None if it did not. Like a process that ended, it is not
-    called again."""
+    """A description of how the bot ended its own program; None if it did not.
+
+    A bot that has done so is not called again, like a process that ended.
+    """
 
     def call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
         """Call a method of the bot and return its result; None if the bot has ended its program.
@@ -249,6 +248,8 @@ class _Chair:
         return events
 
 
+# ----- A game with clocks and faults
+
 SHOWN_DIGITS = 16
 """Digits of the commitment that are a game's id for its bots."""
 
@@ -266,7 +267,7 @@ class PlayedGame:
     notes: Mapping[int, Note] = field(default_factory=dict)
     """Notes of bots, by the number of the decision."""
     drowned: tuple[tuple[int, ...], ...] = ()
-    """For each dive that was played, how many units each seat lost at its end."""
+    """The number of units that each seat lost at the end of each dive that was played."""
 
 
 class RefereedGame:

@@ -1,14 +1,14 @@
-"""Train weights for the evaluation: python -m deepsea_sdk.train FILE --seats 4.
+"""Training of weights for the evaluation: python -m deepsea_sdk.train FILE --seats 4.
 
 In a round the net plays some hundreds of games with itself, by one rule set, and is fitted to them.
-An example is a position after a choice, or of a seat that has none, and its target is half what the
-seat's next position was worth and half how it went on from there (TD(λ)); a dive that has ended is
-worth what such leads have been worth in the games so far.
+An example is a position after a choice, or of a seat that has none. Its target is the mean of the
+value of the seat's next position and of how the game went on from there (TD(λ)); a dive that has
+ended is worth what such leads have been worth in the games so far.
 
-Invariants: a round depends on the seed and on what earlier rounds have left alone, and that is kept
-in FILE.training: a training that was stopped and is started again finds the same weights. Nothing
-is overwritten but weights of the same settings with fewer rounds, and those of a finished training
-only when the longer one has finished, too.
+Invariants: a round depends only on the seed and on the results of earlier rounds, which are stored
+in FILE.training: a training that was stopped and is started again finds the same weights. Weights
+are overwritten only by weights of the same settings with more rounds, and those of a finished
+training only when the longer one has finished, too.
 """
 
 from __future__ import annotations
@@ -202,8 +202,11 @@ class _Round(Evaluated):
         self.points = np.full((games, DIVES + 1, players), np.nan, F32)
         self.end_values = np.full((games, DIVES + 1, players), np.nan, F32)
         self.examples_so_far: list[tuple[Array, Array, Array]] = []
-        """For each part of the examples: an index in the flat `end_values` (game, dive, seat), and
-        values [examples] and inputs [examples, INPUTS] of their positions."""
+        """The parts of the examples so far, three arrays each.
+
+        These are indexes in the flat `end_values` (game, dive, seat), values [examples], and inputs
+        [examples, INPUTS] of their positions.
+        """
 
     def play(self) -> None:
         """Play until most games are over, and collect the examples.

@@ -1,4 +1,4 @@
-"""Output of bots: files, display on the terminal, and the part of an error that its author needs.
+"""Output of bots: files, display on the terminal, errors for their authors, and hints.
 
 Invariants: output is written and shown as whole lines, safe to print; its end is stored in memory;
 a file has at most MOST_BYTES, and a file that cannot be written stops no game; the output of a bot
@@ -6,10 +6,9 @@ that prints without end is read slowly, so that the bot waits and not the refere
 short: frames have Python's own form (`File "bot.py", line 7, in search`), with paths relative to
 the bot's folder; of output in other languages the last lines are shown.
 
-Hints for the author of a bot, such as one on a misspelt method, or on output that is lost.
-
-Invariants: the bot's program is not run to find hints; a run shows few hints for each bot, each
-once, however many processes, pools and workers play it.
+`Hints` collects hints for a bot's author, such as one on a misspelt method, or on output that is
+lost. The bot's program is not run to find them; a run shows few hints for each bot, each once,
+however many processes, pools and workers play it.
 """
 
 from __future__ import annotations
@@ -482,6 +481,8 @@ def _relative(file: str, folder_paths: list[str]) -> str | None:
             return None if is_library else str(inside)
     return None
 
+
+# ----- Hints for the author of a bot
 
 MOST_HINTS = 5
 """The largest number of hints for a bot that a run shows."""

@@ -1,20 +1,17 @@
 """The bot pool: processes for the bots of a match, reused from game to game.
 
-Invariants: no process meets a seed twice: a bot has a slot, with a process at a time, for each game
-on one seed (pool.py), and only the pool assigns slots to a game. Each process plays a copy of
-the files that were digested, also after a restart. The first processes of all bots are started at
-the same time, or as many as the limit allows; further ones are started for the game that needs
-them. A start that the host delayed is repeated, and is no fault. A process that exited is restarted
-for the next game; after RESTARTS_IN_A_ROW it is not restarted and forfeits the remaining games. If
-a cleaner of temporary files has removed its copy, it gets another one and is restarted for the next
-game. At the end no process, no socket, and no folder remains.
+Invariants: no process meets a seed twice, so that a bot that remembers all messages knows nothing
+of future dice and values. `Meetings` counts the games on each seed: a bot has a slot, with a
+process at a time, for each game on one seed; the first one plays the first games of all blocks, the
+second one the second games. Games on one seed begin soon after one another, in the order of a
+match, so that only recent seeds have to be remembered. Only the pool assigns slots to a game.
 
-The rule that no process of a bot meets a seed twice, counted while games begin.
-
-Invariants: a bot has a process for each game on one seed, numbered from 0: one process plays the
-first games of all blocks, the next one the second games. So a bot that remembers all messages knows
-nothing of future dice and values. Games on one seed begin soon after one another, in the order of a
-match, so that only recent seeds have to be remembered.
+Each process plays a copy of the files that were digested, also after a restart. The first processes
+of all bots are started at the same time, or as many as the limit allows; further ones are started
+for the game that needs them. A start that the host delayed is repeated, and is no fault. A process
+that exited is restarted for the next game; after RESTARTS_IN_A_ROW it is not restarted and forfeits
+the remaining games. If a cleaner of temporary files has removed its copy, it gets another one and
+is restarted for the next game. At the end no process, no socket, and no folder remains.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from deepsea_sdk.errors import explained
 from deepsea_sdk.launch import PARAMETERS, TOKEN
 
 START_PATIENCE = 6
-"""How many times its start-up timeout a bot may take to start on a busy host."""
+"""The largest start-up time on a busy host, as a multiple of the bot's start-up timeout."""
 EXIT_US = 100_000
 """The time in which a bot whose stream has ended may exit before it is frozen."""
 READY = 'write the line {"type":"ready"}, and flush it,'
@@ -487,8 +487,10 @@ class BotProcess:
             self._unwatch = None
 
     def _explain_end(self) -> BotFault | RefereeError | None:
-        """Return the reason why the stream has ended, if the bot exceeded a limit or the machine
-        lacks resources; otherwise None."""
+        """Return the reason why the stream has ended.
+
+        Return None unless the bot exceeded a limit or the machine lacks resources.
+        """
         limit = self._contained.over_limit() if self._contained is not None else None
         if limit:
             return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")

@@ -1,4 +1,4 @@
-"""How a bot's process is started, confined, measured and ended.
+"""Isolation of bots: their processes are started, confined, measured and ended here.
 
 Start reading at interface.py. plain_process.py is the level `process`, bubblewrap.py the level
 `sandbox`; `probe.choose` says which of them works here. Nothing else of the referee is imported.

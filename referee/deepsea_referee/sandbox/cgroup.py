@@ -33,7 +33,7 @@ _BOUNDS = frozenset({"memory", "pids"})
 _HAND_ON = "+memory +pids"
 """The text that lets the children of a group have these controllers."""
 _TRIES = 5
-"""How often processes are moved out of a group: new ones may appear meanwhile."""
+"""The number of attempts to move all processes out of a group: new ones may appear meanwhile."""
 _FAILURES = ("memory.failcnt", "memory.memsw.failcnt")
 _HIGHEST = ("memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes")
 LONGEST_S = 1.0

@@ -1,18 +1,16 @@
 """The mounts of the sandbox: the part of the file system that a bot sees.
 
 Invariants: an allow-list; everything is read-only except /tmp and /dev/shm, which are private,
-small and removed with the bot. Files keep their paths of the host, so a command means the same.
-A bot with a bot.toml sees its folder and nothing else. What is private is hidden wherever it would
-be visible: other bots, the ladder's store, files with settings (.env). Other folders may contain
-more bots or a whole home: a bot that was given as a command line sees the files that its command
-names (the user who runs the referee wrote that command).
+small and removed with the bot. Files have the same paths as on the host, so a command means the
+same. A bot with a bot.toml sees its folder and nothing else. What is private is hidden wherever it
+would be visible: other bots, the ladder's store, files with settings (.env). Other folders may
+contain more bots or a whole home: a bot that was given as a command line sees the files that its
+command names (the user who runs the referee wrote that command).
 
-Paths that bots need: the interpreter, its libraries, the SDK, the system.
-
-Invariants: nothing of a bot or of the SDK is imported to find it; paths are those of the referee's
-own interpreter, because it also runs bots that are Python files. The folder of a virtual
-environment is never used as a whole: `python -m venv .` may have made it in a folder with bots, a
-ladder and secrets.
+All bots need the interpreter, its libraries, the SDK and the system. Nothing of a bot or of the SDK
+is imported to find them. The paths are those of the referee's own interpreter, because it also runs
+bots that are Python files. The folder of a virtual environment is never mounted as a whole:
+`python -m venv .` may have made it in a folder with bots, a ladder and secrets.
 """
 
 from __future__ import annotations

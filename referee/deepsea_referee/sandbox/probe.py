@@ -187,9 +187,9 @@ def _outcome_check(
 
 @contextmanager
 def look(level: IsolationLevel) -> Iterator[Ending | None]:
-    """Start the test of a sandbox early: `with look(level) as begun: ... choose(level, begun)`.
+    """Start the test of a sandbox early; yield the function that waits for its outcome.
 
-    Yields the function that waits for the outcome; None if no test was started.
+    Yield None if no test was started. Pass the value on: `choose(level, begun)`.
     """
     with ExitStack() as stack:
         begun = None

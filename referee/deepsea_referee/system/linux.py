@@ -1,8 +1,8 @@
-"""Linux: process handles, control groups, signal masks and /proc.
+"""Linux: process handles, control groups, signal masks, /proc, and gauges of a bot and its host.
+
+`BotGauge` reads the counters that pauses.py attributes time by.
 
 Invariant: methods import the modules that they need, because most commands need few of them.
-
-Gauges on Linux: counters of one bot and its host; see `timing.host_load`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,6 @@ class LinuxSystem:
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
         """Return the gauge that attributes elapsed time to a bot or to its host."""
-
         return BotGauge(process)
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> LoopReader:
@@ -235,6 +234,9 @@ def core_of(cpu: int) -> int:
     return cpu
 
 
+# ----- Gauges
+
+
 class BotGauge:
     """A `Gauge` of a bot process."""
 
@@ -245,7 +247,7 @@ class BotGauge:
         self._host_us = 0
         self._host_until_us = -1
         self._looks = (0, 0)
-        """What the bot had been denied at the last reading but one, and at the last."""
+        """The time that the bot had been denied at the last reading but one, and at the last."""
         own = os.sched_getaffinity(0)  # a bot cannot leave those that it was started on
         self.cpus = len(own)
         self._only = None if self.cpus == os.cpu_count() else own

@@ -1,30 +1,26 @@
 """macOS and Windows, with the standard library and psutil: plain processes and the wall clock.
 
-Invariants: nothing here is of one system alone; what a system lacks (Unix sockets, process groups,
-timer signals) is asked for where it is used. Waiting is done by threads, so that any event loop
-will do.
+Invariants: nothing here is of one system alone; a function that a system lacks (Unix sockets,
+process groups, timer signals) is looked for where it is used.
 
-Bots are plain child processes, for those that are trusted: it hides only most of the environment
-and stops no attack; it limits accidents: memory, processes, a bot that does not exit. A bot has its
-own process group. When the referee is killed, its bots' streams end, which ends those that do not
-hang. A helper process that leaves the group and clears its environment can escape. Bots are charged
-the wall time: nothing counts as denied to them; the referee's own lateness is not charged, as far
-as its pulse shows it (clock.py).
+Bots are plain child processes, for trusted bots: that hides only most of the environment and stops
+no attack; it limits accidents: memory, processes, a bot that does not exit. A bot has its own
+process group. When the referee is killed, its bots' streams end, which ends those that do not hang.
+A helper process that leaves the group and clears its environment can escape. A process belongs to a
+bot if it descends from the bot's first process, is in its process group, or has the bot's mark in
+its first environment. psutil compares the time of a process's start before it kills it, so a reused
+number is never hit; a process that vanishes meanwhile counts as ended.
+
+Bots are charged the wall time: nothing counts as denied to them; the referee's own lateness is not
+charged, as far as its pulse shows it (clock.py).
+
+Threads wait for exits and pipes, because some event loops cannot. A thread changes no state of its
+owner; it passes data on and calls the event loop. All threads are daemons, so that waiting for a
+process that nobody can end does not block the exit.
 
 Python's `subprocess` passes no descriptor but the standard streams on Windows: workers connect to
 this process over loopback, with a token that is used once and goes through the worker's stdin,
 which nobody else reads; a connection without the token is closed.
-
-The processes of a bot on macOS and Windows: found and killed with psutil.
-
-Invariants: psutil compares the time of a process's start before it kills it, so a reused number is
-never hit; what vanishes meanwhile counts as gone. A process belongs to a bot if it descends from
-the bot's first process, is in its process group, or has the bot's mark in its first environment.
-
-Threads that wait for exits and pipes, because some event loops cannot.
-
-Invariants: a thread changes no state of its owner; it passes data on and calls the event loop. All
-threads are daemons, so that waiting for a process that nobody can end does not block the exit.
 """
 
 from __future__ import annotations
@@ -379,6 +375,8 @@ def _receive(link: socket.socket, count: int) -> bytes:
     return data
 
 
+# ----- Processes of a bot, by psutil
+
 LONGEST_S = 2.0
 """The longest wait for killed processes to vanish."""
 _PAUSE_S = 0.01
@@ -427,6 +425,8 @@ def end_marked(mark: str) -> bool:
         time.sleep(_PAUSE_S)
     return True
 
+
+# ----- Threads that wait for exits and pipes
 
 _CHUNK = 16 * 1024
 """The largest number of bytes that are read at once."""

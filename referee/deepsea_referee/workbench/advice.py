@@ -1,12 +1,9 @@
-"""Checks of a bot's files before it is started, and advice to its author about faults.
+"""Checks of a bot's files and required packages before it is started, and advice about faults.
 
 Invariants: every command and option that is named exists where the text is shown, which a test
-checks; nothing is said that needs a record where none was kept.
-
-Required packages of a bot: requirements.txt, compared with the installed and offered packages.
-
-Invariants: nothing is installed, downloaded or imported here; a line that only pip understands is
-refused, since a season's packages are compared by name and version.
+checks; nothing is said that needs a record where none was stored. Required packages are the lines
+of requirements.txt, compared with the installed and offered packages by name and version. Nothing
+is installed, downloaded or imported here; so a line that only pip understands is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +37,7 @@ class CheckResult:
     """True if a bot that fails this check cannot play; False if the check only gives advice."""
     found: str
     remedy: str = ""
-    """What to do if it is not ok."""
+    """Instruction for the author if the check has failed."""
     error: str = ""
     """The author's part of a traceback, or the last lines of stderr; safe to print."""
 
@@ -107,6 +104,8 @@ def ladder_remedy(fault: Fault, clock: str) -> str:
         return f"keep to self.clock.deadline(): this season's clock is {clock}"
     return REMEDIES[fault]
 
+
+# ----- Required packages
 
 ALWAYS_THERE = frozenset({"deepsea-sdk", "deepsea-referee", "grpcio", "protobuf"})
 """Packages that every bot may use, because the referee needs them."""

@@ -1,21 +1,22 @@
-"""Games of a comparison: blocks of games on one seed, in which two bots swap their seats.
+"""Games of a comparison, in blocks of games on one seed with swapped seats; and its folder.
 
-Invariants: a block is closed under swapping the two bots, so that bots that play alike differ only
-by their own random numbers; blocks differ only in their seeds; they are reported in the order of
-their numbers, whichever ended first, because counting short games first would bias early stopping.
-A block with a void game does not count: after the others it is played again, whole, on new luck.
-The luck of a block is that of all its games together, since they have the same dice and the same
-values; its mean is 0 for any bots that do not know the seed, and no process of theirs does: each
-plays one game of a block at most (bots/meetings.py).
+Start reading at `play_blocks`, which plays them, and `ComparisonFolder`, which stores them.
 
-The folder of a comparison or a ranking: a record for each game, and a file to go on from.
+Invariants of blocks: a block is closed under swapping the two bots, so that bots that play alike
+differ only by their own random numbers; blocks differ only in their seeds; they are reported in the
+order of their numbers, whichever ended first, because counting short games first would bias early
+stopping. A block with a void game does not count: after the others it is played again, whole, on
+new luck. The luck of a block is that of all its games together, since they have the same dice and
+the same values; its mean is 0 for any bots that do not know the seed, and no process of theirs
+does: each plays one game of a block at most (bots/pool.py).
 
-The file is comparison.jsonl or rank.jsonl. A search for better numbers has tune.jsonl, whose steps
-have no games.
+The folder of a comparison or a ranking has a record for each game, and a file to continue from:
+comparison.jsonl or rank.jsonl. A search for better numbers has tune.jsonl, whose steps have no
+games.
 
-Invariants: the first line of the file says what is compared, each other line is one block
-that was counted, in order; a block's line is written after its records, so that what it names is
-there; a torn last line, after a power cut, is dropped and its block is played again.
+Invariants of the folder: the first line of the file says what is compared, each other line is one
+block that was counted, in order; a block's line is written after its records, so that all records
+that it names exist; a torn last line, after a power cut, is dropped and its block is played again.
 """
 
 from __future__ import annotations
@@ -441,6 +442,8 @@ class _InOrder:
             elif self._on_block(block, games):
                 raise _Enough
 
+
+# ----- The folder of a comparison or a ranking
 
 _SHOWN = 200
 """The largest number of characters of a value in an error message."""

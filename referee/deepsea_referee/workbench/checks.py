@@ -60,7 +60,7 @@ DECLARE = {
     "grpc": "so you may set `concurrent_games = True` in its class (faster matches)",
     "lines": 'so its first line may have `"features":["concurrent_games"]` (faster matches)',
 }
-"""How a bot declares that it plays several games at once, by its protocol."""
+"""The declaration of a bot that plays several games at once, by its protocol."""
 DIFFERS = "the bot does not repeat its own games"
 """The reason why games of a bot cannot be compared, as the report says it."""
 APART = (
@@ -80,7 +80,7 @@ class CheckReport:
 
     @property
     def fine(self) -> bool:
-        """Whether the bot can play matches."""
+        """Return True if the bot can play matches."""
         return all(finding.ok for finding in self.findings if finding.needed)
 
 

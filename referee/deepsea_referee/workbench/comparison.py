@@ -74,9 +74,9 @@ class Comparison:
         self.points = ConfidenceSequence(-LARGEST_LEAD, LARGEST_LEAD, alpha)
         self.games = 0
         self.means = [[0.0, 0.0], [0.0, 0.0]]
-        """For A and for B: the mean placement score and the mean points."""
+        """The mean placement score and the mean points of A, and of B."""
         self.faults: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-        """For A and for B: the number of faults of each kind."""
+        """The number of faults of each kind of A, and of B."""
         self.forfeits = [0, 0]
         """The number of forfeits of A, and of B."""
         self.fault_kinds = (FaultKinds(), FaultKinds())

@@ -1,9 +1,9 @@
-"""Confidence sequences, valid at all times together; means of a fixed number of observations.
+"""Confidence sequences, which hold at all times together, and means of a fixed sample.
 
 Invariants of a sequence: if you look after every block and stop at any time, the error probability
 is still at most alpha; the only assumptions are bounds of the observations and that they have the
-same distribution (each block has its own seed). Bets follow from earlier observations alone. What
-is taken off a lead is its luck, whose mean is 0: so the mean stays that of the lead, and the
+same distribution (each block has its own seed). Bets follow from earlier observations alone. The
+luck that is subtracted from a lead has the mean 0: so the mean stays that of the lead, and the
 interval is as valid.
 
 The method is the hedged capital confidence sequence with predictable plug-in bets: I. Waudby-Smith
@@ -13,11 +13,12 @@ with 1: one bets that the mean is larger than m, one that it is smaller. If m is
 is likely ever to own 2 / alpha; where one does, m is excluded for good.
 
 A lead less its luck may be larger than any lead, and the more so, the smaller the bets have to be.
-But a gambler who bets on a lead is only afraid of luck that was better than the lead, and who bets
-against it, of luck that was worse: each has the luck with a bound on one side only, which leaves
-more of it in the sum. Bets on such a lead are those with which a capital grows fastest if the mean
-is a standard error more than it has been (the approximate GRAPA of the paper, with that much hope).
-On plain leads they save nothing; where there is less variance, more can be bet than on these.
+But a gambler who bets on a lead is only endangered by luck that was better than the lead, and a
+gambler who bets against it by luck that was worse: each has the luck with a bound on one side only,
+which leaves more of it in the sum. Bets on such a lead are those with which a capital grows fastest
+if the mean is a standard error more than it has been (the approximate GRAPA of the paper, with that
+much hope). On plain leads they save nothing; where there is less variance, larger bets are
+possible.
 """
 
 from __future__ import annotations
@@ -113,9 +114,9 @@ class ConfidenceSequence:
         self._squares = 0.0
         """The sum of the squared differences of observations from the mean at their time."""
         self._larger = [1.0] * (STEPS + 1)
-        """For each possible mean, the capital of the gambler who bets that the mean is larger."""
+        """The capital of the gambler who bets that the mean is larger, for each possible mean."""
         self._smaller = [1.0] * (STEPS + 1)
-        """For each possible mean, the capital of the gambler who bets that the mean is smaller."""
+        """The capital of the gambler who bets that the mean is smaller, for each possible mean."""
         # The possible means that are not excluded. The capital of the gambler who bets on larger
         # falls with m and the other's rises, so these means are contiguous.
         self._first = 0

@@ -1,13 +1,13 @@
-"""Replays a recorded game for one seat: every decision with its view, events and time.
+"""Recorded games again: every decision as one seat saw it, or another end from one decision on.
 
-Invariants: views and events are those that the seat received during the game, made by the same
-code from the re-run; the record is not trusted: an impossible game raises InvalidRecord.
+`Replay` has a seat's decisions with their views, events and times. `branch` continues a game from
+one of its decisions with other bots or actions, in this process; `futures` does so many times.
 
-Continues a recorded game from one of its decisions, in this process.
-
-Invariants: everything before the decision is unchanged, with its times and faults; the new bots
-get all earlier requests too, as if they had played from the beginning; with the dice of the record
-the result is a game like any other, and its record can be verified.
+Invariants: views and events are those that the seat received during the game, made by the same code
+from the re-run; the record is not trusted: an impossible game raises InvalidRecord. In a continued
+game everything before the decision is unchanged, with its times and faults; the new bots get all
+earlier requests too, as if they had played from the beginning; with the dice of the record the
+result is a game like any other, and its record can be verified.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ReplayedDecision:
     """One decision of a seat, with all that the seat's bot knew."""
 
     number: int
-    """Its index among the game's decisions."""
+    """The index of the decision in the game."""
     view: View
     events: list[Event]
     """The events since the seat's last decision, as the seat saw them."""
@@ -221,6 +221,9 @@ def control_of(record: GameRecord) -> TimeControl | None:
         return TimeControl.parse(record.clock)
     except InvalidTimeControl:
         return None
+
+
+# ----- Other ends of a recorded game
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class Spsa:
         ]
         """The place before each step, followed by the place after the last step."""
         self._steps: list[tuple[Values, Values, float]] = []
-        """For each step its two settings, and the lead of the first setting over the second."""
+        """The two settings of each step, and the lead of the first setting over the second."""
         self._seed = seed
         self._progress = 0.0
         """The share of the search that is over."""
@@ -152,7 +152,7 @@ class Spsa:
 
     @property
     def tried(self) -> list[TriedRange]:
-        """For each number the part of its range that was tried, and how much it matters."""
+        """Return the part of its range that was tried of each number, and how much it matters."""
         return [self._tried(bounds) for bounds in self.ranges]
 
     def _tried(self, bounds: Range) -> TriedRange:

@@ -1,8 +1,8 @@
 """Thousands of games at once, in numpy arrays: pip install 'deepsea-sdk[learn]'.
 
-`engine` has the games and what a policy is, `policies` some policies, `luck` deals and dice,
-`roll_out` roll-outs, `positions` the way from a position of the reference engine and back, `units`
-what cargos, trails and banks hold.
+Start reading at `engine`, which has the games and what a policy is. `policies` has some policies,
+`units` the numbers that stand for cargos, trails and banks, and the clean-up between two dives.
+`roll_out` has roll-outs, deals and dice, and the conversion of positions of the reference engine.
 """
 
 from .engine import Batch, Dice, Policy, Results, Turn

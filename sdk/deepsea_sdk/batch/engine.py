@@ -133,7 +133,7 @@ MOVES = _moves()
 LOWEST_FREE = np.array(
     [next(n for n in range(1, AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**AHEAD)], np.int8
 )
-"""For each set of taken spaces among the first ones, as bits, the lowest space that is free."""
+"""The lowest free space, by the set of taken spaces (bit n - 1 is set if space n is taken)."""
 
 _NOBODY = np.zeros(0, np.int64)
 """An empty array of rows."""

@@ -33,8 +33,8 @@ TURNS_LEFT = np.array(
 """Turns that a seat still has, at index breath × PER_BREATH + air, for the units carried by all. In
 each round the air falls by the breath, so a seat has air / breath turns, rounded up."""
 _ROW = _FARTHEST * TURNS_LEFT
-"""For the index of `TURNS_LEFT`: the start of the row for so many turns in a load's part of
-`_HOME`."""
+"""The index in a load's part of `_HOME` at which the row for a number of turns begins, by the index
+of `TURNS_LEFT`."""
 
 
 class RandomPolicy(Policy):

@@ -1,17 +1,12 @@
-"""Thousands of roll-outs at once, of one position or of many.
+"""Roll-outs of thousands of games at once, with their deals and dice, of one position or of many.
 
 Invariants: with given luck, a trial ends as `deepsea_sdk.policies.play_on` ends it with the same
-policy. Games that are over are removed as soon as they are a quarter of the batch.
+policy. Given rolls belong to a seat's turn in a dive, as they do there. Games that are over are
+removed as soon as they are a quarter of the batch. Values are arrays [games, 32], chip 1 first.
 
-Conversion of positions between the reference engine and a batch.
-
-Invariants: a position that is read back is the same one for every player; but chips of one level in
-a stack, and the chips of a bank, come in order of their ids.
-
-Deals and dice for many games, drawn or given.
-
-Invariants: values are [games, 32], chip 1 first. Given rolls belong to a seat's turn in a dive, as
-in `deepsea_sdk.policies.play_on`.
+`put` and `state_of` convert positions between the reference engine and a batch. A position that is
+read back is the same one for every player; but chips of one level in a stack, and the chips of a
+bank, come in order of their ids.
 """
 
 from __future__ import annotations

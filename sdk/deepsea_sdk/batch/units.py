@@ -1,14 +1,14 @@
-"""Units as numbers, so that trails, cargos and banks of many games are arrays.
+"""Units as numbers, and the clean-up on arrays of them, for trails, cargos and banks of many games.
 
-Invariants: a unit is one 64-bit number and a blank is 0. No chip is in a game twice, so the chips
-and the worth of several units can be added up. The number has these fields, from the lowest bit on:
+A unit is one 64-bit number and a blank is 0. No chip is in a game twice, so the chips and the worth
+of several units can be added up. The number has these fields, from the lowest bit on:
 
     32 bits  the chips, chip 1 first
     22 bits  the chips' order in a stack: their levels, or the chips where lost stacks fall apart
      1 bit   set if a stranded diver laid the unit and nobody has carried it since
      9 bits  twice the mean worth
 
-Clean-up between two dives of many games: `deepsea_rules.cleanup` on arrays.
+The clean-up between two dives is that of `deepsea_rules.cleanup`.
 
 Invariants: arrays have a row for each game. Stranded cargo is a flat array of items in the order in
 which they are laid, those of one game before those of the next. A diver is asked for an order if
@@ -199,6 +199,8 @@ def worth(units: Array) -> Array:
 
 assert CHIPS_PER_LEVEL == 8  # so a level is a byte of the chips
 
+
+# ----- Clean-up between two dives
 
 SLOTS = 8
 """Places for carried units. Six units are the most: with them a diver cannot move any more."""

@@ -1,15 +1,16 @@
-"""What a decision was worth: every legal action tried out from what the seat could know.
+"""The worth of a decision, and the luck of each step of a game, by roll-outs.
 
-Invariants: a judgement comes from a view, so hidden information changes nothing; and it does not
-depend on the decisions that are judged with it. A decision is marked only if it surely lost
-something. Options are compared by paired differences, trial by trial; an option that is dropped has
-the first trials of the others. Scores of trials are whole numbers, so that results are the same on
-every machine.
+`judge` tries out every legal action from what the seat could know. `luck_of_many` measures how far
+dice and hidden values moved each seat's expected placement score.
 
-Luck: how far dice and hidden values moved each seat's expected placement score, by roll-outs.
+Invariants of judgements: a judgement comes from a view, so hidden information changes nothing; and
+it does not depend on the decisions that are judged with it. A decision is marked only if it surely
+lost something. Options are compared by paired differences, trial by trial; an option that is
+dropped has the first trials of the others. Scores of trials are whole numbers, so that results are
+the same on every machine.
 
-Invariants: the mean luck of a roll is 0 over its sums; values are revealed when any bot can see
-them. The steps of a finished game are every choice, every roll and every reveal of values, in
+Invariants of luck: the mean luck of a roll is 0 over its sums; values are revealed when any bot can
+see them. The steps of a finished game are every choice, every roll and every reveal of values, in
 order. Their positions come from the engine alone, moved by the recorded choices and dice, and each
 step begins where the one before it ends.
 """
@@ -202,7 +203,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long a race goes on; numbers are in units of the score.
+    """The limits of a race; numbers are in units of the score.
 
     precision  half the width of an interval of a difference that is exact enough; half of this near
                a mark's threshold
@@ -243,7 +244,7 @@ class Race:
     chosen: int
     steps: Sequence[float] = ()
     scores: list[list[int]] = field(init=False)
-    """By option, the numbers of its trials."""
+    """The scores of the trials of each option."""
     running: list[int] = field(init=False)
     """The options that have not been dropped."""
     settled: bool = False
@@ -353,8 +354,10 @@ def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Estim
     return Estimate(total / count / scale, SURE * standard_error / scale)
 
 
+# ----- Luck of the steps of a game
+
 WAYS = {2: 1, 3: 2, 4: 3, 5: 2, 6: 1}
-"""For each sum of two dice, in how many of the nine rolls it comes."""
+"""The number of the nine rolls of two dice that give a sum, by the sum."""
 
 
 class Outlook(NamedTuple):

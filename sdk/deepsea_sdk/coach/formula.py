@@ -1,30 +1,31 @@
-"""The formula: a quick estimate of the placement score that a position leads to.
+"""The formula: a quick estimate of the placement score that a position leads to; and sums of luck.
 
-Invariants: it needs no roll-outs. It reads what everybody sees and the values that are passed in,
-and no other. No weight was fitted to games. Other constants need another version, because sums of
-luck depend on them. Of a
-game that is over it is exact for each pair of seats, of which one is ahead or the other: unknown
-values are dealt from those that are left of their level, without replacement. Forfeits are ignored.
+`formula` estimates the scores of positions. `chance_sum` says how far chance moved the lead of two
+seats in finished games, by an evaluation such as the formula.
 
-A diver comes home with its cargo, or does not; the chance is that to swim the way in the turns that
-the air leaves, with the unit that it may take now or without, whichever brings more. The chance
-that a seat ends ahead of another is a mean over the four cases of the two; in each of them the lead
-counts by a logistic curve that is steeper the later it is.
+Invariants of the formula: it needs no roll-outs. It reads what everybody sees and the values that
+are passed in, and no other. No weight was fitted to games. Other constants need another version,
+because sums of luck depend on them. For a game that is over it is exact for each pair of seats: one
+of them is ahead, or they are tied, and unknown values are dealt from the remaining values of their
+level, without replacement. Forfeits are ignored.
 
-The luck of finished games: how far chance moved a lead, by an evaluation.
+A diver comes home with its cargo, or does not. The chance to come home is the chance to swim the
+way in the turns that the air leaves, with the unit that the diver may take now or without it,
+whichever brings more. The chance that a seat ends ahead of another is a mean over the four cases of
+the two; in each of them the lead counts by a logistic curve that is steeper the later it is.
 
-Invariants: a chance event is a roll, with its five sums, or the value of one chip, with the values
-that no bot had seen. It counts as the evaluation after it, less the mean of the evaluations over
-all possible outcomes; so its mean is 0, whatever the evaluation and the bots are. It is scaled by a
-factor that is fixed before chance decides, so that the sum stays on its side of a bound and its
-mean stays 0. There are two sums, one with a bound above and one with a bound below: a bet on a lead
-needs only to know how large its luck may be, and a bet against it how small. One bound takes less
-luck out of a sum than two.
+Invariants of the sums: a chance event is a roll, with its five sums, or the value of one chip, with
+the values that no bot had seen. It counts as the evaluation after it, less the mean of the
+evaluations over all possible outcomes; so its mean is 0, whatever the evaluation and the bots are.
+It is scaled by a factor that is fixed before chance decides, so that the sum stays on its side of a
+bound and its mean stays 0. There are two sums, one with a bound above and one with a bound below: a
+bet on a lead only needs a bound on how large its luck may be, and a bet against it on how small. A
+sum with one bound removes more luck than a sum with two.
 
 Games of one seed have the same dice and values, and their luck nearly cancels where bots play
-alike. So they are gone through together: a die, or a value, is one event of all games. Where games
-differ in which seat rolls first, one of them needs a die earlier than another. Then a part of the
-room below the bound is reserved for the later game, whose factor so depends on nothing that has
+alike. So they are walked through together: a die, or a value, is one event of all games. Where
+games differ in which seat rolls first, one of them needs a die earlier than another. Then a part of
+the room below the bound is reserved for the later game, whose factor so depends on nothing that has
 happened since.
 """
 
@@ -49,7 +50,7 @@ VERSION = "formula-2"
 """Name and version of the formula, for results that depend on it."""
 
 SPREAD = {1: 16.0, 2: 12.0}
-"""By dive, the points of a lead that wins 73 of 100 games when all divers are home."""
+"""The points of a lead that wins 73 of 100 games when all divers are home, by dive."""
 LAST_SPREAD = (1.5, 3.0, 6.0)
 """The same as `SPREAD` in the last dive: without air, with half of it, and with all of it."""
 LEAST_CHANCE = 0.01
@@ -356,6 +357,8 @@ def _tie(state: GameState, seat: int, other: int) -> float:
     return 0.5 if first == second else float(first < second)
 
 
+# ----- Sums of luck
+
 Luck: TypeAlias = tuple[float, float]
 """Two sums of how far chance moved a lead: the first is never above the bound, the second never
 below minus the bound."""
@@ -450,7 +453,7 @@ class _BoundedSums:
         self._sums = [0.0, 0.0]
         """The upper sum, and the lower one with its sign changed."""
         self._reserved: tuple[dict[_Later, float], ...] = ({}, {})
-        """For each sum, the room that is reserved for dice in games that come to them later."""
+        """The room that each sum reserves for dice in games that come to them later."""
 
     @property
     def luck(self) -> Luck:
@@ -506,12 +509,12 @@ class _Walk:
         self._evaluate = evaluate
         self._dive = self._starter = 0
         self._turns: list[int] = []
-        """By seat, the number of its rolls in this dive."""
+        """The number of rolls of each seat in this dive."""
         self.known: dict[int, int] = {}
         """Values that the evaluation knows, also those of this game's chips that another game
         revealed."""
         self._expected: dict[_Die, dict[int, int]] = {}
-        """For each roll that another game came to first, the values that were known then."""
+        """The values that were known when another game came to a roll first, by roll."""
         self.step: Step | None = None
         """The next roll or reveal; None at the end of the game."""
         self.die: _Die | None = None

@@ -46,8 +46,7 @@ class Trials(NamedTuple):
 
 
 Scores: TypeAlias = Sequence[Sequence[Sequence[int]]]
-"""By state, seat and trial: the score of the seat, `ONE` for each other seat that it is ahead
-of."""
+"""Scores by state, seat and trial; a seat scores `ONE` for each other seat that it is ahead of."""
 
 
 def one_by_one(trials: Trials) -> Scores:
@@ -120,7 +119,7 @@ LEADS: Mapping[int, tuple[Lead, Lead]] = {
     5: (Lead(6.7, 0.6), Lead(5.3, 0.6)),
     6: (Lead(5.9, -0.2), Lead(4.6, -0.2)),
 }
-"""By the number of seats, the worth of leads after the first dive and after the second."""
+"""The worth of leads after the first dive and after the second, by the number of seats."""
 
 
 @cache

@@ -5,8 +5,8 @@
     values = choices(view)      # {"leave": 0.52, "take": 0.57}
 
 A value is a placement score: the share of the others that a seat ends ahead of, 0.5 on average.
-The net was trained in games with itself. `arrays` does the same for many positions at once, and
-`deepsea_sdk.train` trains weights.
+The net was trained in games with itself. `plain` evaluates one view without numpy, `arrays` many
+positions at once, and `deepsea_sdk.train` trains weights.
 """
 
 from .plain import (

@@ -1,13 +1,11 @@
-"""Evaluation of many positions at once, and a policy by it; needs numpy.
+"""Evaluation of many positions at once, a policy by it, and a look-ahead; needs numpy.
 
 Invariants: for the same position in a batch and in a view, the values are those of `plain` up to
 the accuracy of floats. `values` of a batch count only for chips that the viewer may know.
 
-Look-ahead of one round of turns for each action, in many trials at once; needs numpy.
-
-Invariants: after the action all divers play by the evaluation, which also values the position that
-they reach. Hidden values are dealt anew for each trial; dice belong to a seat's turn, and are the
-same for every action.
+`look_ahead` tries each action of a view in many trials, for one round of turns. After the action
+all divers play by the evaluation, which also values the position that they reach. Hidden values are
+dealt anew for each trial; dice belong to a seat's turn, and are the same for every action.
 """
 
 from __future__ import annotations
@@ -257,6 +255,8 @@ def sdk_policy(players: int) -> Evaluated:
     """Return the policy by the SDK's weights for a number of seats."""
     return Evaluated(Net.of(sdk_weights(players)))
 
+
+# ----- Look-ahead
 
 _LAST_SPREAD = 2.5
 """Spread of leads after the last dive, where values of chips are means; compare

@@ -1,21 +1,16 @@
-"""Evaluation of a view, in plain Python.
+"""Evaluation of a view in plain Python: values, the net with its weights, the net's inputs.
 
 A value is the placement score that a seat may expect if all play on by the evaluation: the share of
-the others that it ends ahead of.
-
-The net of the evaluation in plain Python: its weights, their file, and its output.
+the others that it ends ahead of. Start reading at `values`.
 
 A file of weights is a line of JSON and then numbers as 16-bit floats, lowest byte first. Each layer
 has a row for each of its outputs, and then its biases.
 
-Invariants: files are checked when they are read, and an error is one sentence with the file; no
-numpy is needed.
-
-Inputs of the net: one list of formulas, for one position and for arrays of many.
-
-Invariants: a number here is a plain number, or an array with an entry for each of many positions,
-and the same lines compute both. Only what a view shows goes in; a chip of unknown value counts as
-the mean of its level. Other formulas need another `VERSION`, and weights that are trained anew.
+Invariants: no numpy is needed. Files are checked when they are read, and an error is one sentence
+with the file. The inputs are one list of formulas, for one position and for arrays of many: a
+number there is a plain number, or an array with an entry for each of many positions, and the same
+lines compute both. Only what a view shows is an input; a chip of unknown value counts as the mean
+of its level. Other formulas need another `VERSION`, and weights that are trained anew.
 """
 
 from __future__ import annotations
@@ -157,6 +152,8 @@ def _arithmetic() -> Arithmetic:
     return Arithmetic(max, math.tanh, turns, home_chance)
 
 
+# ----- Weights of the net
+
 EVALUATION = "pearl-1"
 """Name and version of the SDK's weights, for results that depend on them."""
 _FOLDER = Path(__file__).parent
@@ -181,7 +178,7 @@ class Weights(NamedTuple):
     name: str
     players: int
     spreads: tuple[float, float]
-    """For the ends of dives 1 and 2, the points of a lead that keeps 73 of 100 rivals behind."""
+    """The points of a lead that keeps 73 of 100 rivals behind, at the ends of dives 1 and 2."""
     layers: tuple[Layer, ...]
     training: object = None
     """Settings and progress of the training, as `deepsea_sdk.train` stored them; None in the SDK's
@@ -272,6 +269,8 @@ def write_weights(path: Path, weights: Weights) -> None:
     temporary.replace(path)
 
 
+# ----- Inputs of the net
+
 Number: TypeAlias = Any
 """An int, a float, or an array of many positions."""
 
@@ -280,7 +279,7 @@ VERSION = 1
 INPUTS = 49
 """Number of inputs."""
 STEEPNESS = (1 / 18, 1 / 13, 1 / 5)
-"""For each dive, how fast a larger lead becomes a sure one in the inputs."""
+"""The speed with which a larger lead becomes a sure one in the inputs, for each dive."""
 REACH = (3, 8, 16)
 """Distances in spaces up to which the worth of units is summed up, for one input each."""
 

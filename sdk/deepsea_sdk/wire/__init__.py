@@ -1,10 +1,13 @@
 """Conversion between the wire's messages and the objects that bots and the referee use.
 
-This module has decision requests, answers, and the messages of a stream. Invariants: an object that
-is written and read again is equal. A message is built from a view or an event alone, never from a
-state, so that nothing reaches the wire that the seat may not know. Nonsense raises `WireError`.
-Additions of a newer peer are skipped, or read as "unknown". An action may be any text: the referee
-judges it, not the wire.
+This module has decision requests, answers, and the messages of a stream; games.py has rules, events
+and views, framing.py the bytes of which all messages are made, and lines.py the protocol in lines
+of JSON.
+
+Invariants: an object that is written and read again is equal. A message is built from a view or an
+event alone, never from a state, so that nothing reaches the wire that the seat may not know.
+Nonsense raises `WireError`. Additions of a newer peer are skipped, or read as "unknown". An action
+may be any text: the referee judges it, not the wire.
 
 `THING_from_wire` reads what `THING_to_wire` or `THING_message` writes. Views, events and requests,
 the hot path, are written as bytes (framing.py says why), and a game's requests by a

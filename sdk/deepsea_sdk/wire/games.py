@@ -1,9 +1,7 @@
-"""Rules and events on the wire; and the start and end of a game and faults, for bots.
+"""Rules, events, views, and the start and end of a game on the wire.
 
-Views on the wire: the hot path.
-
-Parts that are the same as in a game's last view are not written again, and parts that a bot does
-not look at are not read.
+Views are the hot path: parts that are the same as in a game's last view are not written again, and
+parts that a bot does not look at are not read.
 """
 
 from __future__ import annotations
@@ -182,8 +180,7 @@ class EventLog:
     def __init__(self, engine_events: Sequence[EngineEvent]) -> None:
         self._engine_events = engine_events
         self._common: list[bytes | None] = []
-        """By event, its bytes if all seats see it alike; None if they depend on the values that a
-        seat knows."""
+        """The bytes of each event; None if they depend on the values that a seat knows."""
         self._by_knowledge: dict[tuple[int | None, ...], bytes] = {}
         """Bytes of other events, by the event's number and the seat's values of its chips."""
 
@@ -342,6 +339,8 @@ def _chip_text(chip: int, known: Mapping[int, int]) -> str:
         raise WireError(f"there is no chip {chip}")
     return chip_text(chip, known)
 
+
+# ----- Views
 
 _Diver: TypeAlias = tuple[int, bool, bool, tuple[Unit, ...], tuple[int, ...], int]
 """Fields of `View` for one diver: place, homeward, barred, cargo, bank, banked_earlier."""
