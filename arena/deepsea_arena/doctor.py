@@ -30,7 +30,7 @@ from deepsea_ladder.errors import StoreDamaged, StoreError
 from deepsea_ladder.model import StoredSeason, milliseconds
 from deepsea_ladder.rating import Audit
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.database import damages
+from deepsea_ladder.store.database import find_damage
 from deepsea_referee.workbench.advice import CheckResult
 from deepsea_referee.workers import Link, Perform, results_in_order
 
@@ -90,7 +90,7 @@ def _writable(store: Store) -> CheckResult:
 
 
 def _content(store: Store) -> CheckResult:
-    found = "; ".join(damages(store.database))
+    found = "; ".join(find_damage(store.database))
     remedy = "restore a backup at another place: `ladder restore BACKUP --store FILE`"
     return CheckResult("content", not found, True, found or "no stored value is damaged", remedy)
 
@@ -183,7 +183,7 @@ def check_ratings(
     progress  called with the number of games, for what is called with how many more were re-run
     Raises `StoreDamaged` if the database is damaged, RefereeError if a worker ended.
     """
-    if damage := damages(store.database):
+    if damage := find_damage(store.database):
         raise StoreDamaged(f"the ladder at {store.database} is damaged: {damage[0]}")
     seasons = _seasons(store, season_name)
     games = [store.queue.counts(season).done for season in seasons]

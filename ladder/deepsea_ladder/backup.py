@@ -35,8 +35,8 @@ from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Database, Store, migrate
 from deepsea_ladder.store.audit import LATEST_ENTRIES, note
 from deepsea_ladder.store.database import (
-    UNREADABLE,
-    damages,
+    UNREADABLE_ERRORS,
+    find_damage,
     now,
     read_only_uri,
     refuse_leftovers,
@@ -75,7 +75,7 @@ def restore(backup: Path, target: str) -> int:
             _copy_backup(backup, scratch)
             games = _verified(scratch)
         with Store.open(target) as store:
-            _refuse(damages(store.database), target)
+            _refuse(find_damage(store.database), target)
             return games
     with _scratch_file(_temporary(), backup.name) as scratch:
         _copy_backup(backup, scratch)
@@ -111,7 +111,7 @@ def unfinished_copies(store: Store) -> list[Path]:
 def differences(store: Store, *, records: bool = False) -> list[str]:
     """Differences of a ladder: damaged or senseless values, broken references, ratings that do not
     follow from the games; `records` as for `season_differences`."""
-    found = damages(store.database)
+    found = find_damage(store.database)
     for season in store.seasons.all() if not found else ():
         found += [
             f"season {season.name}: {line}"
@@ -133,8 +133,8 @@ def season_differences(
         found = store.ratings.differences(season, records=records, proof=proof)
         if records and not found:
             found = _archive_differences(store, season) + _chain_differences(store, season)
-    except (LadderError, *UNREADABLE) as error:
-        return damages(store.database) or [f"it cannot be read: {error}"]
+    except (LadderError, *UNREADABLE_ERRORS) as error:
+        return find_damage(store.database) or [f"it cannot be read: {error}"]
     return found
 
 

@@ -11,7 +11,7 @@ import season
 import web_store
 from deepsea_ladder.rating import Rating
 from deepsea_ladder.store import Store
-from deepsea_ladder.store.database import damages
+from deepsea_ladder.store.database import find_damage
 from deepsea_rules.game import GameRecord
 from helpers.ladder import claim
 
@@ -30,7 +30,7 @@ def test_a_season_is_simulated_from_its_beginning_to_its_end(tmp_path: Path) -> 
     with Store.open(path) as store:
         stored = store.seasons.get(web_store.SEASON)
         assert store.queue.counts(stored).done == 58
-        assert damages(store.database) == []
+        assert find_damage(store.database) == []
         assert store.ratings.differences(stored) == []
         assert max(bot.current.number for bot in store.bots.all()) > 1
 

@@ -35,7 +35,7 @@ from deepsea_ladder.accounts import MACHINE, NewToken, Scope
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, SeatLog
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.columns import Choice, Record, packed
-from deepsea_ladder.store.database import damages
+from deepsea_ladder.store.database import find_damage
 from deepsea_rules.randomness import seed_from_text
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_web.http_api import http_api
@@ -413,7 +413,7 @@ def test_a_game_whose_task_cannot_be_read_is_set_aside(
     damage(place, f"UPDATE {table} SET {column} = ? WHERE {where}", values=(b"\xff\xfe",))
     monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
     with Store.open(place) as store, closing(Patience()) as stop:
-        assert re.match(rf"table tasks, row \d+: {column} is", damages(store.database)[0])
+        assert re.match(rf"table tasks, row \d+: {column} is", find_damage(store.database)[0])
         watcher = TwoGames(stop)
         run_ladder(store, RunRequest(forever=True), lambda *_: InlineWorker(play), watcher, stop)
         assert watcher.games == 2, watcher.troubles
@@ -436,7 +436,7 @@ def survives(
             ((row,),) = connection.execute(_newest(table))
         monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
         with Store.open(place) as store:
-            (named, *_) = damages(store.database)
+            (named, *_) = find_damage(store.database)
             assert named.startswith(f"table {table}, row {row}: {column} is ")
             site = a_site(store)
             api = http_api(site.gateway, site.access)

@@ -18,7 +18,7 @@ from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import KINDS as RULES
 from deepsea_ladder.model import AnalysisPlan, Job, TaskKind
 from deepsea_ladder.store import Store, schema
-from deepsea_ladder.store.database import damages
+from deepsea_ladder.store.database import find_damage
 from deepsea_ladder.store.tasks import TaskLine
 from helpers import comparisons, ladder
 from helpers.damage import damage
@@ -250,7 +250,7 @@ def test_a_list_has_the_rows_that_can_be_read(store: Store, name: str) -> None:
         )
         damage(store.database.path, newest)
         assert len(listed(store)) == len(whole) - 1
-        assert re.search(f"table {table}, row [0-9]+: {column} is ", damages(store.database)[0])
+        assert re.search(f"table {table}, row [0-9]+: {column} is ", find_damage(store.database)[0])
         damage(store.database.path, newest.replace(NOT_UTF8, "'[]'"))
 
 

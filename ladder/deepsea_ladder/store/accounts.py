@@ -68,7 +68,7 @@ from deepsea_ladder.store.authors import (
     is_valid,
     make_admin,
 )
-from deepsea_ladder.store.database import StorePart, added, now
+from deepsea_ladder.store.database import StorePart, insert_row, now
 
 KEPT_MS = 30 * DAY_MS
 """The time for which rows are kept after they have ended."""
@@ -342,7 +342,7 @@ def _add(connection: Connection, kind: SecretKind, now_ms: int, **values: object
     """Store a secret; columns without a value are empty."""
     empty = {"scopes": "", "label": "", "start": "", "address": ""}
     row = insert(_secrets).values({**empty, **values, "kind": kind, "created_at": now_ms})
-    secret_id = added(connection, row)
+    secret_id = insert_row(connection, row)
     return connection.execute(_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
 
 

@@ -29,7 +29,7 @@ from deepsea_ladder.model import (
     utc_time,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
@@ -78,7 +78,7 @@ class Analyses(TaskLine[AnalysisLease]):
                 settings=plan.settings,
                 created_at=now_ms,
             )
-            number = added(connection, row)
+            number = insert_row(connection, row)
             _TASKS.add(connection, now_ms, [{"subject": number, "author_id": author_id}])
             return _get(connection, number, lambda: plan)
 

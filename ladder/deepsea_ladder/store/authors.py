@@ -41,7 +41,7 @@ from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
 from deepsea_ladder.model import SubmissionWindow, utc_time
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import RENAMED, forget, note
-from deepsea_ladder.store.database import StorePart, added, now
+from deepsea_ladder.store.database import StorePart, insert_row, now
 
 _authors, _secrets = schema.authors, schema.secrets
 
@@ -230,7 +230,7 @@ def add_author(connection: Connection, name: str, now_ms: int) -> int:
     name = author_name(name)
     if author_named(connection, name) is not None:
         raise AccountError(f"the name {name!r} is taken; choose another one")
-    return added(
+    return insert_row(
         connection,
         insert(_authors).values(
             name=name,

@@ -51,7 +51,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import check_window, ensure_author
-from deepsea_ladder.store.database import StorePart, added, now
+from deepsea_ladder.store.database import StorePart, insert_row, now
 from deepsea_ladder.store.history import (
     IS_CURRENT,
     SELECT_BOTS,
@@ -148,7 +148,7 @@ class Bots(StorePart):
         return list(dict.fromkeys(self._readable(_CURRENT)[1]))
 
     def _readable(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
-        return self._database.readable(
+        return self._database.read_undamaged(
             query, schema.bot_versions.c.id, lambda _, rows: [_bot(row) for row in rows]
         )
 
@@ -175,7 +175,7 @@ class Bots(StorePart):
     def shared_files(self) -> list[tuple[BotVersion, ...]]:
         """Versions of several authors with the same files, the oldest first, by their files."""
         query = SELECT_VERSIONS.where(schema.bot_versions.c.digest.in_(_SHARED_DIGESTS))
-        versions, _ = self._database.readable(
+        versions, _ = self._database.read_undamaged(
             query.order_by(schema.bot_versions.c.id),
             schema.bot_versions.c.id,
             lambda _, rows: [version_of(row) for row in rows],
@@ -266,7 +266,7 @@ def accept(
         bot_id = _row(connection, name).bot_id
         connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
     else:
-        bot_id = added(
+        bot_id = insert_row(
             connection,
             insert(schema.bots).values(
                 author_id=author_id,

@@ -41,7 +41,7 @@ from deepsea_ladder.model import (
     TaskState,
 )
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
 from deepsea_ladder.store.seasons import by_id, limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
@@ -67,7 +67,7 @@ class Comparisons(TaskLine[ComparisonLease]):
         query = _SELECT.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
         if versions is not None:
             query = query.where(_rows.c.version_id.in_(versions))
-        return self._database.readable(query, _rows.c.id, _comparisons)[0]
+        return self._database.read_undamaged(query, _rows.c.id, _comparisons)[0]
 
     def get(self, number: int) -> StoredComparison:
         """A comparison by its id. Raises `NotOnLadder` if there is none."""
@@ -114,7 +114,7 @@ class Comparisons(TaskLine[ComparisonLease]):
         there = set(map(tuple, connection.execute(ours)))
         newest = SELECT_BOTS.add_columns(IS_CURRENT.label("is_current"))
         newest = newest.where(_versions.c.number >= _bots.c.version - 1)
-        rows, _ = self._database.readable(
+        rows, _ = self._database.read_undamaged(
             newest.order_by(_versions.c.number, _versions.c.id),
             _versions.c.id,
             lambda _, rows: list(rows),
@@ -232,7 +232,7 @@ def _add(
         cpu_ms=0,
         standing=msgspec.json.encode(standing).decode(),
     )
-    task = {"subject": added(connection, row), "author_id": version.author_id}
+    task = {"subject": insert_row(connection, row), "author_id": version.author_id}
     _TASKS.add(connection, now_ms, [task])
 
 

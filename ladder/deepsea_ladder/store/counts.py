@@ -39,7 +39,7 @@ from deepsea_ladder.model import LadderCounts, QueueLoad, TaskKind, TaskState, i
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import LATEST_ENTRIES
 from deepsea_ladder.store.columns import unpacked
-from deepsea_ladder.store.database import UNREADABLE, StorePart, damage_at_a_glance, now
+from deepsea_ladder.store.database import UNREADABLE_ERRORS, StorePart, damage_in_small_tables, now
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.tasks import NO_LOAD, loads, lost_counts
 
@@ -92,7 +92,7 @@ class Counts(StorePart):
     def read(self) -> LadderCounts:
         damage = Seasons(self._database, self._policy).damages()
         with self._database.read() as connection:
-            values = damage_at_a_glance(connection)
+            values = damage_in_small_tables(connection)
             damage = [line for line in damage if not any(value[:-10] in line for value in values)]
             now_ms = now(connection)
             queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
@@ -164,7 +164,7 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
             decisions = json.loads(record)["decisions"]
             seconds = [one["us"] / 1_000_000 for one in decisions]
             faulty = [one["fault"] for one in decisions if one.get("fault")]
-        except (StoreDamaged, *UNREADABLE) as error:
+        except (StoreDamaged, *UNREADABLE_ERRORS) as error:
             damaged.append(f"table games, row {seq}: the record of {game_id} is damaged: {error}")
             continue
         sizes.append(len(record))

@@ -1,14 +1,15 @@
-"""The database: SQLite in one file, or PostgreSQL by URL; and a look for damage in it.
+"""A ladder's database: SQLite in one file, or PostgreSQL by URL; and a search for damage in it.
 
-Invariants: a write is one transaction under the one writer's lock, so that the order of commits is
-the order of sequence numbers; a write for a caller begins with a check of the caller's rights; a
-read is one snapshot; time is the database's, so that the clocks of workers do not matter; drivers'
-exceptions leave this module as a `StoreError`.
+Start reading at `Database`; `find_damage` is the entry of the search.
 
-No ladder is made beside the log of another one, which SQLite would take for its own; a connection
-never makes a file; what is written to a file that has lost its name counts as lost. The look for
-damage raises nothing for what it finds, a line each that names the place; it unpacks every record,
-whose checksum finds a flipped bit, but re-runs none, and reads no files of bots.
+Invariants: a write is one transaction under the lock of the only writer, so that the order of
+commits is the order of sequence numbers; a write for a caller begins with a check of the caller's
+rights; a read sees one snapshot; the time is that of the database, so that the clocks of workers do
+not matter; exceptions of drivers leave this module as a `StoreError`. No ladder is created beside
+the write-ahead log of another one, which SQLite would take for its own; connecting never creates a
+file; a write to a file that was removed or replaced counts as lost. The search for damage returns
+one line for each damaged place and raises nothing; it unpacks every record, whose checksum reveals
+a flipped bit, but replays no game and reads no files of bots.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 import shutil
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
@@ -80,25 +81,30 @@ from deepsea_rules.printable import printable, quoted
 
 T = TypeVar("T")
 _BUSY_SECONDS = 30.0
+"""The default timeout of a write that waits for another writer."""
 SYNCHRONOUS = "FULL"
-"""The mode in which SQLite waits at a commit until the disk has it. Tests do without."""
+"""The mode of SQLite in which a commit waits until it is on the disk. Tests switch it off."""
 LEAST_FREE = 16 << 20
-"""Bytes of free space without which no change is expected to be stored."""
-_STILL_SECONDS = 30.0
+"""Bytes of free space below which the disk counts as full."""
+_IDLE_SECONDS = 30.0
 """Timeout of an idle transaction on PostgreSQL before the server rolls it back."""
-_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
+_TAKE_LOCK = text("SELECT pg_advisory_xact_lock(:key)")
 _LOCK_KEY = int.from_bytes(b"deepsea", "big")
-"""The advisory lock that makes one writer of all on PostgreSQL."""
-_check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
+"""The key of the advisory lock that lets only one writer at a time change a PostgreSQL ladder."""
+_write_check: ContextVar[Callable[[Connection], object] | None] = ContextVar("check", default=None)
+"""The check that begins each write of this thread (see `Database.checked_writes`), if any."""
 
 
 class _Snapshot:
-    """The connections on which reads see one state of each database, opened by the first read."""
+    """Connections and values that the reads of a thread share within `snapshot()`.
+
+    The first read of a database opens its connection; `exit_stack` closes all of them.
+    """
 
     def __init__(self) -> None:
         self.connections: dict[Database, Connection] = {}
-        self.kept: dict[tuple[Database, str], Any] = {}
-        self.opened = ExitStack()
+        self.values: dict[tuple[Database, str], Any] = {}
+        self.exit_stack = ExitStack()
 
 
 _snapshot: ContextVar[_Snapshot | None] = ContextVar("snapshot", default=None)
@@ -106,21 +112,21 @@ _snapshot: ContextVar[_Snapshot | None] = ContextVar("snapshot", default=None)
 
 @contextmanager
 def snapshot() -> Iterator[None]:
-    """Have all reads of this thread meanwhile see the same state of a database, in one transaction.
+    """Let all reads of this thread see the same state of a database while the context is open.
 
-    It is that of the first read. Changes are made in transactions of their own, and these reads do
-    not see them. Within another snapshot it is that one.
+    The first read fixes that state. Writes still have transactions of their own, and the reads of
+    the snapshot do not see them. A nested call joins the outer snapshot.
     """
     if _snapshot.get() is not None:
         yield
         return
     shared = _Snapshot()
-    before = _snapshot.set(shared)
+    token = _snapshot.set(shared)
     try:
-        with shared.opened:
+        with shared.exit_stack:
             yield
     finally:
-        _snapshot.reset(before)
+        _snapshot.reset(token)
 
 
 class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function in SQL)
@@ -132,6 +138,7 @@ class database_now(FunctionElement[int]):  # noqa: N801  (reads like a function 
 
 @compiles(database_now, "sqlite")
 def _now_in_sqlite(*_: Any, **__: Any) -> str:
+    # 2440587.5 is the Julian day of 1970-01-01, and a day has 86,400,000 milliseconds.
     return "CAST(round((julianday('now') - 2440587.5) * 86400000.0) AS INTEGER)"
 
 
@@ -141,11 +148,12 @@ def _now_in_postgresql(*_: Any, **__: Any) -> str:
 
 
 class Database:
-    """A database that may be empty; `target` is a file's path or a URL.
+    """A database of a ladder, which may still be empty.
 
-    `create` makes the file, if it is SQLite's and not there, readable for its owner alone: the
-    seeds of games to come are in it.
-    `busy_seconds` is the timeout of a write that waits for another writer.
+    target        the path of an SQLite file, or a URL
+    create        create a missing SQLite file, readable by its owner alone, since it will hold the
+                  seeds of future games
+    busy_seconds  the timeout of a write that waits for another writer
     """
 
     def __init__(
@@ -155,63 +163,72 @@ class Database:
         create: bool = False,
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
-        self.url = _url_of(os.fspath(target))
+        self.url = _database_url(os.fspath(target))
         self.path: Path | None = None
-        """The file of an SQLite database, else None."""
+        """The file of an SQLite database; None for PostgreSQL."""
         if self.url.get_backend_name() == "sqlite":
             self.path = Path(self.url.database or "")
-            _find(self.path, create=create)
+            _require_file(self.path, create=create)
             self._file = self.path.absolute()
-            self._identity = _identity(self._file)
-            self._shown = str(self.path)
+            self._opened_identity = _file_identity(self._file)
+            self._display_name = str(self.path)
         else:
-            self._shown = _address(_connection_options(self.url))
-        self._written = False
-        self.engine = _engine(self.url, busy_seconds)
+            self._display_name = _url_without_secrets(_connection_options(self.url))
+        self._has_written = False
+        self.engine = _make_engine(self.url, busy_seconds)
 
     def __str__(self) -> str:
-        return self._shown
+        return self._display_name
 
     def close(self) -> None:
-        """Close every connection; an SQLite file then has everything that was written."""
-        if self.path is not None and self._written:
-            # The last connection does it by itself; another process may hold the file open.
-            quietly = suppress(StoreError, sqlite3.Error)
-            with quietly, self.translated(), self.engine.connect() as connection:
+        """Close every connection.
+
+        After changes to an SQLite ladder, the write-ahead log is first moved into the file, so
+        that the file alone is complete.
+        """
+        if self.path is not None and self._has_written:
+            # SQLite empties its log when the last connection closes, but another process may hold
+            # the file open. It is no error if that process makes this impossible now.
+            no_error = suppress(StoreError, sqlite3.Error)
+            with no_error, self.translating_errors(), self.engine.connect() as connection:
                 self.check_place(log=connection.info["log"])
                 driver = connection.connection.driver_connection
                 assert isinstance(driver, sqlite3.Connection)
                 driver.execute("PRAGMA busy_timeout = 0")
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._written = False
+            self._has_written = False
         self.engine.dispose()
 
     @contextmanager
     def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
-        """Begin each write of this thread meanwhile with a check; what it raises ends the write."""
-        before = _check.set(check)
+        """Begin each write of this thread with a check while the context is open.
+
+        If the check raises, the write fails before it has changed anything.
+        """
+        token = _write_check.set(check)
         try:
             yield
         finally:
-            _check.reset(before)
+            _write_check.reset(token)
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One transaction as the only writer; an exception rolls it back.
+        """Open a transaction as the only writer; an exception rolls it back.
 
-        Raises `StoreGone` if the file was removed or replaced since it was opened.
+        Raises `StoreGone` if the file was removed or replaced since it was opened. This is checked
+        again before the commit, since a change of a file without a name would be lost.
         """
-        with self.translated(), self.engine.connect() as connection:
+        with self.translating_errors(), self.engine.connect() as connection:
             connection.execution_options(deepsea_writer=True)
             with connection.begin():
                 if self.path is None:
-                    connection.execute(_LOCK, {"key": _LOCK_KEY})
+                    connection.execute(_TAKE_LOCK, {"key": _LOCK_KEY})
                 self.check_place(log=connection.info.get("log", False))
-                if (check := _check.get()) is not None:
+                if (check := _write_check.get()) is not None:
                     check(connection)
                 yield connection
                 self.check_place(log=connection.info.get("log", False))
-            self._written = True
+            self._has_written = True
 
     def check_writable(self) -> None:
         """Raise `StoreError` if a change could not be stored now."""
@@ -223,50 +240,55 @@ class Database:
             raise StoreUnavailable(message, DISK_FULL)
 
     def free_bytes(self) -> int | None:
-        """Free space on the disk of an SQLite ladder, else None."""
+        """Return the free space on the disk of an SQLite ladder; None for PostgreSQL."""
         return None if self.path is None else shutil.disk_usage(self._file.parent).free
 
     def check_place(self, *, log: bool = False) -> None:
-        """Raise `StoreGone` if the file was removed or replaced since it was opened; with `log`
-        also if its write-ahead log is gone."""
+        """Raise `StoreGone` if the SQLite file was removed or replaced since it was opened.
+
+        log  there has to be a write-ahead log beside the file, too
+        """
         if self.path is None:
             return
-        gone, written = None, Path(f"{self._file}-wal")
-        if _identity(self._file) != self._identity:
-            gone = self._file
-        elif log and _identity(written) is None:
-            gone = written
-        if gone is not None:
+        missing_file, log_path = None, Path(f"{self._file}-wal")
+        if _file_identity(self._file) != self._opened_identity:
+            missing_file = self._file
+        elif log and _file_identity(log_path) is None:
+            missing_file = log_path
+        if missing_file is not None:
             raise StoreGone(
-                f"{gone} was removed or replaced while the ladder was open, and nothing is stored "
-                "any more: put the ladder's files back or restore a backup, then start again"
+                f"{missing_file} was removed or replaced while the ladder was open, and nothing is "
+                "stored any more: put the ladder's files back or restore a backup, then start again"
             )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A snapshot of the database, or the shared one; keeps no writer waiting."""
+        """Open a connection that sees one state of the database and keeps no writer waiting.
+
+        Within `snapshot()` it is the connection that all reads of this thread share.
+        """
         shared = _snapshot.get()
-        with self.translated():
+        with self.translating_errors():
             if shared is None:
                 with self._begin_read() as connection:
                     yield connection
                 return
             if self not in shared.connections:
-                opened = shared.opened.enter_context(self._begin_read())
-                shared.connections[self] = opened
+                connection = shared.exit_stack.enter_context(self._begin_read())
+                shared.connections[self] = connection
             yield shared.connections[self]
 
-    def once(self, name: str, read: Callable[[], T]) -> T:
-        """The value that `read` returns; a shared snapshot calls it once for each name."""
+    def once_per_snapshot(self, name: str, read: Callable[[], T]) -> T:
+        """Return the value of `read()`, which a shared snapshot calls only once for each name."""
         shared, key = _snapshot.get(), (self, name)
         if shared is None:
             return read()
-        if key not in shared.kept:
-            shared.kept[key] = read()
-        found: T = shared.kept[key]
-        return found
+        if key not in shared.values:
+            shared.values[key] = read()
+        value: T = shared.values[key]
+        return value
 
-    def readable(
+    def read_undamaged(
         self,
         query: Select[Any],
         key: ColumnElement[int],
@@ -274,26 +296,26 @@ class Database:
         parameters: Mapping[str, Any] = {},
         transaction: Connection | None = None,
     ) -> tuple[list[T], list[str]]:
-        """The values of a list that can be read, and a line of damage for each row that cannot.
+        """Return the values of all readable rows, and one line of damage for each other row.
 
-        query        selects rows, in each of which `key` has another value
-        read         makes the values of some rows; called row by row if it raises `StoreDamaged`
-                     for all
-        transaction  where to read; by default in snapshots of its own
+        query        selects the rows
+        key          a column of the query with another value in each row
+        read         turns rows into values; if it raises `StoreDamaged` for all rows at once, it
+                     is called for each row by itself
+        transaction  a running transaction to read in; by default each read has its own snapshot
         """
-
         try:
-            with self._reading(transaction) as connection:
+            with self._read_connection(transaction) as connection:
                 return read(connection, connection.execute(query, parameters).all()), []
         except StoreDamaged:
-            pass  # row by row, then
+            pass  # Some row is damaged: read them one by one.
         values: list[T] = []
         damage: list[str] = []
-        with self._reading(transaction) as connection:
+        with self._read_connection(transaction) as connection:
             keys = connection.execute(query.with_only_columns(key), parameters).scalars().all()
         for number in keys:
             try:
-                with self._reading(transaction) as connection:
+                with self._read_connection(transaction) as connection:
                     row = connection.execute(query.where(key == number), parameters).all()
                     values += read(connection, row)
             except StoreDamaged as error:
@@ -301,16 +323,18 @@ class Database:
         return values, damage
 
     @contextmanager
-    def _reading(self, transaction: Connection | None) -> Iterator[Connection]:
+    def _read_connection(self, transaction: Connection | None) -> Iterator[Connection]:
+        """Give the connection of a running transaction, or open one for reading if it is None."""
         if transaction is None:
             with self.read() as connection:
                 yield connection
         else:
-            with self.translated():
+            with self.translating_errors():
                 yield transaction
 
     @contextmanager
     def _begin_read(self) -> Iterator[Connection]:
+        """Open a connection with a transaction that sees one state of the database."""
         with self.engine.connect() as connection:
             if self.path is None:
                 connection.execution_options(
@@ -320,8 +344,11 @@ class Database:
                 yield connection
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Raise the `StoreError` that an error of the database's driver stands for."""
+    def translating_errors(self) -> Iterator[None]:
+        """Raise errors of the database's driver as the `StoreError` that they stand for.
+
+        A `StoreDamaged` that names a column is raised again with the row of the damage.
+        """
         try:
             yield
         except DBAPIError as error:
@@ -332,22 +359,24 @@ class Database:
         except StoreDamaged as error:
             if not error.column:
                 raise
-            raise self._named(error) from None
+            raise self._with_row(error) from None
 
-    def _named(self, error: StoreDamaged) -> StoreDamaged:
-        """The same damage with its row, if it is found again."""
-        found: list[str] = []
+    def _with_row(self, error: StoreDamaged) -> StoreDamaged:
+        """Return the damage of a column as an error that names the damaged row, if possible."""
+        lines: list[str] = []
         if self.path is not None:
             table = schema.metadata.tables[error.table]
             with suppress(DBAPIError), self.engine.connect() as connection:
-                found += _wrong_values(connection, table, table.columns[error.column])
-        # An expression has the type of one of its columns; it may be another one.
-        first = [*(found or damages(self)), str(error)][0]
-        return StoreDamaged(first, ladder=str(self))
+                lines += _forbidden_values(connection, table, table.columns[error.column])
+        # The value of an expression names only one of its columns, but another one may be damaged:
+        # then look through the whole database.
+        if not lines:
+            lines = find_damage(self) or [str(error)]
+        return StoreDamaged(lines[0], ladder=str(self))
 
 
 class StorePart:
-    """Some queries and changes of a ladder."""
+    """Base class of the parts of a `Store`, each with the queries and changes of one subject."""
 
     def __init__(self, database: Database, policy: RetryPolicy) -> None:
         self._database = database
@@ -362,47 +391,51 @@ def now(connection: Connection) -> int:
     return int(connection.execute(_NOW).scalar_one())
 
 
-def added(connection: Connection, row: Insert) -> int:
-    """Insert a row; the id that the database gave it."""
-    key = connection.execute(row).inserted_primary_key
+def insert_row(connection: Connection, statement: Insert) -> int:
+    """Insert one row and return the id that the database gave it."""
+    key = connection.execute(statement).inserted_primary_key
     assert key is not None, "the statement inserts one row into a table with an id"
     return int(key[0])
 
 
-_NO_URL = (
+_UNREADABLE_URL = (
     "the database's URL cannot be read, and it is not shown, since it may hold a password: write "
     "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in a name or password %40 for @, %2F for / "
     "and so on"
 )
 _NO_DRIVER = "PostgreSQL needs the package psycopg: pip install 'psycopg[binary]'"
-_NO_OPTIONS = (
+_UNKNOWN_OPTION = (
     "the database's URL has an option that PostgreSQL's clients do not know: behind the ? stand "
     "host, port, dbname, user, password, sslmode and the like"
 )
-_MEANT_AS_URL = re.compile(r":.*@|password *=", re.IGNORECASE)
-"""The form of a path that has a password in it, so that a URL is meant."""
+_LOOKS_LIKE_URL = re.compile(r":.*@|password *=", re.IGNORECASE)
+"""Text in a path that looks like a password, so that a URL without its scheme was meant."""
 _SEPARATORS = re.compile("[;=&?]")
-"""Characters by which another option, such as a password, was meant to begin."""
-_SECRET = frozenset({"password", "sslpassword", "options"})
-"""Options whose values no message of PostgreSQL's has."""
+"""Characters that separate options in a URL. In the value of an option they mean that another
+option, such as a password, was swallowed."""
+_SECRET_OPTIONS = frozenset({"password", "sslpassword", "options"})
+"""Options whose values PostgreSQL never repeats in a message."""
 
 
-def _url_of(target: str) -> URL:
-    """The URL of a file's path, or the one given. No message has a part of one that is refused,
-    which may be a password."""
+def _database_url(target: str) -> URL:
+    """Return a file's path or a URL as a URL of SQLAlchemy. Raises `StoreError`.
+
+    No message repeats a part of a refused URL, since it may be a password.
+    """
     if "://" not in target:
-        if _MEANT_AS_URL.search(target) and not Path(target).exists():
-            raise StoreError(_NO_URL)
+        if _LOOKS_LIKE_URL.search(target) and not Path(target).exists():
+            raise StoreError(_UNREADABLE_URL)
         return URL.create("sqlite", database=target)
     try:
         url = make_url(target)
         backend = url.get_backend_name()
     except (ArgumentError, ValueError):
-        raise StoreError(_NO_URL) from None
+        raise StoreError(_UNREADABLE_URL) from None
     if backend in ("postgres", "postgresql"):
-        # An @ or / in a password that is not escaped makes its end a part of another word.
+        # With an unescaped @ or / in the password, the end of the password would be read as a host
+        # or a database, and be shown. So there is exactly one @ if there is a user, else none.
         if target.count("@") != (url.username is not None):
-            raise StoreError(_NO_URL)
+            raise StoreError(_UNREADABLE_URL)
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
         raise StoreError("a ladder is kept in SQLite or PostgreSQL, and the URL names another")
@@ -412,7 +445,10 @@ def _url_of(target: str) -> URL:
 
 
 def _connection_options(url: URL) -> dict[str, str]:
-    """The options of a PostgreSQL URL as its driver gets them, wherever they stand in it."""
+    """Return the options that the driver gets for a PostgreSQL URL. Raises `StoreError`.
+
+    They may stand anywhere in the URL: user and host before the path, others behind the "?".
+    """
     try:
         from psycopg.pq import Conninfo
 
@@ -420,56 +456,58 @@ def _connection_options(url: URL) -> dict[str, str]:
     except (ModuleNotFoundError, NoSuchModuleError):
         raise StoreError(_NO_DRIVER) from None
     except (ArgumentError, ValueError):
-        raise StoreError(_NO_URL) from None
+        raise StoreError(_UNREADABLE_URL) from None
     options = {name: str(value) for name, value in given.items() if isinstance(value, str | int)}
     known = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    if len(options) < len(given) or not options.keys() <= known:
-        raise StoreError(_NO_OPTIONS)
-    shown = (value for name, value in options.items() if name not in _SECRET)
-    if any(map(_SEPARATORS.search, shown)):
-        raise StoreError(_NO_URL)
+    has_odd_values = len(options) < len(given)
+    if has_odd_values or not options.keys() <= known:
+        raise StoreError(_UNKNOWN_OPTION)
+    public_values = [value for name, value in options.items() if name not in _SECRET_OPTIONS]
+    if any(map(_SEPARATORS.search, public_values)):
+        raise StoreError(_UNREADABLE_URL)
     return options
 
 
-def _address(options: Mapping[str, str]) -> str:
-    """All that is shown of a PostgreSQL URL: scheme, hosts, ports and database."""
+def _url_without_secrets(options: Mapping[str, str]) -> str:
+    """Return a PostgreSQL URL with scheme, hosts, ports and database, and nothing else."""
     names = options.get("host", "").split(",")
     hosts = [f"[{name}]" if ":" in name else quote(name, safe="") for name in names]
     ports = [f":{port}" if port else "" for port in options.get("port", "").split(",")]
-    places = ",".join(f"{host}{port}" for host, port in zip_longest(hosts, ports, fillvalue=""))
-    return f"postgresql://{places}/{quote(options.get('dbname', ''))}"
+    addresses = [f"{host}{port}" for host, port in zip_longest(hosts, ports, fillvalue="")]
+    return f"postgresql://{','.join(addresses)}/{quote(options.get('dbname', ''))}"
 
 
-def _engine(url: URL, busy_seconds: float) -> Engine:
+def _make_engine(url: URL, busy_seconds: float) -> Engine:
+    """Make the engine of a database, whose writes wait at most `busy_seconds` for each other."""
     if url.get_backend_name() == "sqlite":
         path = Path(url.database or "").absolute()
         engine = create_engine(url, creator=partial(_connect_sqlite, path, busy_seconds))
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
-        event.listen(engine, "after_cursor_execute", _note_cursor)
+        event.listen(engine, "after_cursor_execute", _remember_cursor)
         event.listen(engine, "reset", _close_cursors)
         return engine
-    # A writer that was stopped in mid-transaction must not hold the others up for ever.
+    # A writer that was stopped in the middle of a transaction must not block others for ever.
     options = (
         f"-c lock_timeout={round(busy_seconds * 1000)} "
-        f"-c idle_in_transaction_session_timeout={round(_STILL_SECONDS * 1000)}"
+        f"-c idle_in_transaction_session_timeout={round(_IDLE_SECONDS * 1000)}"
     )
     return create_engine(url, connect_args={"options": options, "connect_timeout": 10})
 
 
-_BESIDE = ("-wal", "-shm", "-journal")
-"""The endings of what SQLite keeps beside its file."""
+_SIDE_FILE_ENDINGS = ("-wal", "-shm", "-journal")
+"""The endings of the files that SQLite keeps beside a database."""
 
 
-def _find(path: Path, *, create: bool) -> None:
-    """Make sure that there is a file; `create` makes it, for its owner alone."""
+def _require_file(path: Path, *, create: bool) -> None:
+    """Raise `StoreError` if there is no file; with `create`, create it for its owner alone."""
     if str(path) in ("", ".", ":memory:"):
         raise StoreError("a ladder needs a file: give its path")
     try:
         if create:
             if not path.exists():
                 refuse_leftovers(path)
-            # What is there already was perhaps left by a crash; its content is looked at later.
+            # An existing file may be the empty one of a crash. Its tables are checked later.
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         elif not path.is_file():
             raise StoreError(f"there is no ladder at {path}: make one with `ladder init`")
@@ -478,8 +516,11 @@ def _find(path: Path, *, create: bool) -> None:
 
 
 def refuse_leftovers(path: Path) -> None:
-    """Raise `StoreError` if SQLite would take another ladder's files for those of a new `path`."""
-    for leftover in (Path(f"{path}{ending}") for ending in _BESIDE):
+    """Raise `StoreError` if files of a former ladder stand beside the path of a new one.
+
+    SQLite would take them for those of the new ladder.
+    """
+    for leftover in (Path(f"{path}{ending}") for ending in _SIDE_FILE_ENDINGS):
         if leftover.exists():
             raise StoreError(
                 f"{leftover} is there, left of another ladder, and may hold its last games: move "
@@ -487,7 +528,8 @@ def refuse_leftovers(path: Path) -> None:
             )
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of a file, which a replaced file has not; None if absent."""
     try:
         state = path.stat()
     except OSError:
@@ -496,60 +538,65 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _connect_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
-    """Connect to the file at an absolute path; a write waits so many seconds for another one."""
-    # Without `mode`, SQLite would make an empty file where a ladder was.
-    where = f"{path.as_uri()}?mode=rw" if _may_write(path) else read_only_uri(path)
-    return sqlite3.connect(where, uri=True, timeout=seconds, check_same_thread=False)
+    """Connect to the file at an absolute path; `seconds` is the timeout for other writers."""
+    # Without a mode, SQLite would create an empty file if the ladder was removed.
+    uri = f"{path.as_uri()}?mode=rw" if _is_writable(path) else read_only_uri(path)
+    return sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False)
 
 
-def _may_write(path: Path) -> bool:
-    """True if this user may write the file, and the files that SQLite needs beside it."""
+def _is_writable(path: Path) -> bool:
+    """Return True if this user may write the file and its folder, in which SQLite has a log."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def read_only_uri(path: Path) -> str:
-    """The address by which SQLite reads a file at an absolute path and never writes."""
-    where = f"{path.as_uri()}?mode=ro"
-    # SQLite reads no ladder without a file for its locks, unless it hears that nothing changes.
+    """Return the URI by which SQLite reads a file at an absolute path and never writes it."""
+    uri = f"{path.as_uri()}?mode=ro"
+    # SQLite needs a file for its locks beside the database, which a read-only disk cannot get. It
+    # does without if it is told that nothing changes.
     is_frozen = False
-    with suppress(OSError):  # SQLite says it when the file is not there
+    with suppress(OSError):  # a missing file: SQLite reports it on connecting
         is_frozen = sys.platform != "win32" and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
     if is_frozen and not Path(f"{path}-wal").exists():
-        where += "&immutable=1"
-    return where
+        uri += "&immutable=1"
+    return uri
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
-    connection.isolation_level = None  # transactions begin where the engine's events say
+    """Set up a new connection to SQLite, and note in its record if it has a write-ahead log."""
+    connection.isolation_level = None  # `_begin_sqlite` begins transactions, not the driver
     for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.text_factory = _decoded
+    connection.text_factory = _text_or_bytes
     connection.create_function(IS_UTF_8, 1, _is_utf_8, deterministic=True)
     try:
         ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
     except sqlite3.OperationalError as error:
         if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
             raise
-        mode = "none, since nothing is written"
-    record.info["log"] = mode == "wal"  # which some disks do not allow
+        mode = "read-only"
+    # Some disks allow no such log; then SQLite stays in another mode.
+    record.info["log"] = mode == "wal"
 
 
-def _note_cursor(connection: Connection, cursor: sqlite3.Cursor, *_: object) -> None:
+def _remember_cursor(connection: Connection, cursor: sqlite3.Cursor, *_: object) -> None:
+    """Remember a cursor of a connection, without keeping it alive, for `_close_cursors`."""
     connection.info.setdefault("cursors", WeakSet()).add(cursor)
 
 
 def _close_cursors(_connection: object, record: ConnectionPoolEntry, _state: object) -> None:
-    """Close what a transaction has not read to its end, before its connection is used again.
+    """Close the cursors of a transaction before its connection returns to the pool.
 
-    An error amid a result, such as a damaged value, may be kept for long, and its traceback keeps
-    the cursor. SQLite would go on to show that connection the state of that moment.
+    If reading a result failed, for example at a damaged value, the traceback of the error keeps the
+    unfinished cursor, perhaps for long. As long as it is open, SQLite shows the old state of the
+    database on this connection.
     """
     for cursor in record.info.pop("cursors", ()):
         cursor.close()
 
 
-def _decoded(content: bytes) -> str | bytes:
-    """The text in a file; its bytes if it is damaged, which the types of columns refuse."""
+def _text_or_bytes(content: bytes) -> str | bytes:
+    """Decode a text of SQLite; return its bytes if it is not UTF-8, as column types refuse."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -557,22 +604,25 @@ def _decoded(content: bytes) -> str | bytes:
 
 
 def _is_utf_8(content: bytes | None) -> bool:
-    return isinstance(_decoded(content or b""), str)
+    return isinstance(_text_or_bytes(content or b""), str)
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads before it writes could not be made a writer later on.
+    """Begin a transaction, which takes the writer's lock at once if it is going to write.
+
+    SQLite may refuse the lock to a transaction that has read before.
+    """
     writer = connection.get_execution_options().get("deepsea_writer", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
 
 
-_LACKING = "a table or a column of it is missing; restore a backup"
-_NOT_THERE = ("no such table: ", "no such column: ")
+_INCOMPLETE_SCHEMA = "a table or a column of it is missing; restore a backup"
+_MISSING_FROM_SCHEMA = ("no such table: ", "no such column: ")
 _NOT_OPENED = (
     "it cannot be opened; look at the file and its folder, in which SQLite has to write, unless it "
     "is a `ladder backup` or the disk is read-only and it has no -wal file"
 )
-_SQLITE: dict[str, tuple[type[StoreError], str]] = {
+_SQLITE_REFUSALS: dict[str, tuple[type[StoreError], str]] = {
     "SQLITE_FULL": (StoreUnavailable, "the disk is full; nothing was changed, free some space"),
     "SQLITE_BUSY": (StoreUnavailable, "another process keeps it busy; try again"),
     "SQLITE_LOCKED": (StoreUnavailable, "another connection keeps it busy; try again"),
@@ -583,7 +633,7 @@ _SQLITE: dict[str, tuple[type[StoreError], str]] = {
     "SQLITE_CORRUPT": (StoreDamaged, "the file is damaged; restore a backup"),
     "SQLITE_NOTADB": (StoreError, "the file is no SQLite database"),
 }
-_POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
+_POSTGRESQL_REFUSALS: dict[str, tuple[type[StoreError], str]] = {
     "08": (StoreUnavailable, "the connection broke"),
     "40": (StoreUnavailable, "another transaction was in the way"),
     "53": (StoreUnavailable, "the server is short of disk, memory or connections"),
@@ -593,56 +643,60 @@ _POSTGRESQL: dict[str, tuple[type[StoreError], str]] = {
     "28": (StoreError, "the server does not let this user in"),
     "3D": (StoreError, "there is no such database; create it first"),
     "42501": (StoreError, "this user may not do that"),
-    "42P01": (StoreDamaged, _LACKING),
-    "42703": (StoreDamaged, _LACKING),
+    "42P01": (StoreDamaged, _INCOMPLETE_SCHEMA),
+    "42703": (StoreDamaged, _INCOMPLETE_SCHEMA),
     "XX": (StoreDamaged, "the server reports damaged data; restore a backup"),
 }
 
 
-_AWAY = (
+_DATABASE_AWAY = (
     "the database of the ladder is away, and its operator has to bring it back; nothing was changed"
 )
-_LASTING = {
+_PUBLIC_MESSAGES = {
     "SQLITE_FULL": DISK_FULL,
     "SQLITE_IOERR": "the disk of the ladder cannot be read or written; nothing was changed",
-    "08": _AWAY,
+    "08": _DATABASE_AWAY,
     "53": "the database of the ladder is short of disk, memory or connections; nothing was changed",
-    "57P": _AWAY,
+    "57P": _DATABASE_AWAY,
 }
-"""What callers from afar read of troubles that are not over in a second, by the same keys."""
+"""Messages to remote callers for faults that last, by the keys of the tables above."""
 
 
 def _refusal(where: str, error: DBAPIError) -> StoreError | None:
-    """The refusal that a driver's error stands for; None for a mistake of this program's own."""
+    """Return the `StoreError` that an error of a driver stands for.
+
+    None if it stands for a mistake of this program. `where` names the ladder.
+    """
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
         name = str(getattr(cause, "sqlite_errorname", ""))
-        if str(cause).startswith(_NOT_THERE):
-            return StoreDamaged(f"the ladder at {where}: {_LACKING}")
-        for start, (kind, words) in _SQLITE.items():
-            if name.startswith(start):
-                return _store_error(kind, f"the ladder at {where}: {words}", start)
+        if str(cause).startswith(_MISSING_FROM_SCHEMA):
+            return StoreDamaged(f"the ladder at {where}: {_INCOMPLETE_SCHEMA}")
+        for prefix, (kind, words) in _SQLITE_REFUSALS.items():
+            if name.startswith(prefix):
+                return _refusal_of_kind(kind, f"the ladder at {where}: {words}", prefix)
         return None
     state = getattr(cause, "sqlstate", None)
     if state is None:
         if not isinstance(error, (OperationalError, InterfaceError)):
             return None
-        # Without a code the server never spoke: it is away, or the connection is.
-        line = str(cause).strip().splitlines()[0] if str(cause).strip() else "no connection"
-        return StoreUnavailable(f"the ladder at {where}: {line}", _AWAY)
-    for start, (kind, words) in _POSTGRESQL.items():
-        if state.startswith(start):
-            return _store_error(kind, f"the ladder at {where}: {words}", start)
+        # An error without a code does not come from the server: it could not be reached.
+        lines = str(cause).strip().splitlines() or ["no connection"]
+        return StoreUnavailable(f"the ladder at {where}: {lines[0]}", _DATABASE_AWAY)
+    for prefix, (kind, words) in _POSTGRESQL_REFUSALS.items():
+        if state.startswith(prefix):
+            return _refusal_of_kind(kind, f"the ladder at {where}: {words}", prefix)
     return None
 
 
-def _store_error(kind: type[StoreError], message: str, start: str) -> StoreError:
+def _refusal_of_kind(kind: type[StoreError], message: str, prefix: str) -> StoreError:
+    """Return an error of a kind; `prefix` is the key of its message to remote callers, if any."""
     if kind is StoreUnavailable:
-        return StoreUnavailable(message, _LASTING.get(start, ""))
+        return StoreUnavailable(message, _PUBLIC_MESSAGES.get(prefix, ""))
     return kind(message)
 
 
-UNREADABLE = (
+UNREADABLE_ERRORS = (
     ArithmeticError,
     AttributeError,
     LookupError,
@@ -651,11 +705,13 @@ UNREADABLE = (
     TypeError,
     ValueError,
 )
-"""Errors that reading senseless values ends in; a mistake of this program's own does too."""
-_FEW = 3
-_SHOWN = 40
+"""Errors that a damaged value may cause in code that works with it."""
+_ROWS_PER_CHECK = 3
+"""Lines of damage that one check reports."""
+_SHOWN_CHARACTERS = 40
+"""Characters of a damaged value that a line shows."""
 _ROWID: ColumnElement[int] = literal_column("rowid")
-_SMALL = (
+_SMALL_TABLES = (
     schema.authors,
     schema.seasons,
     schema.bots,
@@ -664,65 +720,72 @@ _SMALL = (
     schema.rests,
     schema.settings,
 )
-_OF_COLUMNS = ("CHECK constraint failed in ", "NULL value in ", "non-")
-"""The beginnings of what SQLite says of a value that its column forbids, without its row."""
+_COLUMN_COMPLAINTS = ("CHECK constraint failed in ", "NULL value in ", "non-")
+"""Beginnings of the messages of SQLite on a value that its column forbids. They name no row."""
 
 
-def damages(database: Database) -> list[str]:
-    """The damage of a database, a line each; empty if nothing was found."""
-    found: list[str] = []
+def find_damage(database: Database) -> list[str]:
+    """Return one line for each damaged place of a database; an empty list if it is sound."""
+    checks: list[Callable[[Connection], Iterable[str]]] = [_damaged_records, _contradictions]
+    if database.path is not None:  # PostgreSQL itself keeps these rules
+        checks = [_damaged_pages_or_values, _dangling_references, *checks]
+    lines: list[str] = []
     try:
-        with database.read() as connection, _as_lines(found):
-            for look in (_stored, _references, _records, _meanings)[0 if database.path else 2 :]:
-                found += look(connection)
-                if found:
-                    break  # what lies deeper follows from it
+        with database.read() as connection, _errors_as_lines(lines):
+            for check in checks:
+                lines += check(connection)
+                if lines:
+                    break  # the next checks would report consequences of this damage
     except LadderError as error:
-        found.append(str(error))
-    return found
+        lines.append(str(error))
+    return lines
 
 
 @contextmanager
-def _as_lines(found: list[str]) -> Iterator[None]:
-    """Take what reading senseless values ends in as one more line of damage."""
+def _errors_as_lines(lines: list[str]) -> Iterator[None]:
+    """Add an error that a damaged value causes as one more line, instead of raising it."""
     try:
         yield
-    except UNREADABLE as error:
-        found.append(f"it cannot be read: {error}")
+    except UNREADABLE_ERRORS as error:
+        lines.append(f"it cannot be read: {error}")
 
 
-def _stored(connection: Connection) -> list[str]:
-    """Damage in the pages of an SQLite file, else values that their columns forbid."""
-    lines = connection.execute(text(f"PRAGMA integrity_check({_FEW})")).scalars().all()
+def _damaged_pages_or_values(connection: Connection) -> list[str]:
+    """Report damaged pages of an SQLite file; if there are none, values that columns forbid.
+
+    SQLite finds these values as well, but does not name their rows.
+    """
+    lines = connection.execute(text(f"PRAGMA integrity_check({_ROWS_PER_CHECK})")).scalars().all()
     damage = [f"damaged: {line}" for line in lines if line != "ok"]
-    if all(line.startswith(("ok", *_OF_COLUMNS)) for line in lines):
+    if all(line.startswith(("ok", *_COLUMN_COMPLAINTS)) for line in lines):
         tables = schema.metadata.sorted_tables
-        wrong = [_wrong_values(connection, table, *table.columns) for table in tables]
-        return list(chain.from_iterable(wrong)) or damage
+        values = [_forbidden_values(connection, table, *table.columns) for table in tables]
+        return list(chain.from_iterable(values)) or damage
     return damage
 
 
-def _wrong_values(connection: Connection, table: Table, *columns: Column[Any]) -> Iterator[str]:
-    """Values that some columns of a table forbid, each with its row."""
-    # A text: to put together an expression for each column takes longer than to look.
+def _forbidden_values(connection: Connection, table: Table, *columns: Column[Any]) -> Iterator[str]:
+    """Report values that these columns of an SQLite table forbid, each with its row."""
+    # As text, since making an expression of SQLAlchemy for each column takes longer than the query.
     tests = [is_wrong(column) for column in columns]
-    where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_FEW}"
-    for rowid, *wrong in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
-        for column, is_bad in zip(columns, wrong, strict=True):
-            if is_bad:
-                value = _shown(connection, column, rowid)
+    where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_ROWS_PER_CHECK}"
+    for rowid, *results in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
+        for column, is_forbidden in zip(columns, results, strict=True):
+            if is_forbidden:
+                value = _value_text(connection, column, rowid)
                 yield f"table {table.name}, row {rowid}: {column.name} is {value}"
 
 
-def damage_at_a_glance(connection: Connection) -> list[str]:
-    """Values that their columns forbid in tables that are small and that everything needs.
+def damage_in_small_tables(connection: Connection) -> list[str]:
+    """Report values that columns forbid in the small tables that every command needs.
 
-    One statement, and no value, which may be a secret; other tables are looked at by `damages`.
+    This takes one statement, so that a monitor can ask often; `find_damage` checks all tables. The
+    lines show no value, since it may be a secret. PostgreSQL stores no such values: no lines.
     """
     if connection.dialect.name != "sqlite":
         return []
     parts = []
-    for table in _SMALL:
+    for table in _SMALL_TABLES:
         tests = {column.name: is_wrong(column) for column in table.columns}
         cases = " ".join(f"WHEN {test} THEN '{name}'" for name, test in tests.items())
         where = " OR ".join(tests.values())
@@ -733,23 +796,25 @@ def damage_at_a_glance(connection: Connection) -> list[str]:
     return [f"table {table}, row {row}: {name} is damaged" for table, row, name in rows]
 
 
-def _shown(connection: Connection, column: Column[Any], rowid: int) -> str:
-    """A value of any type, as a message shows it."""
-    start = func.substr(func.quote(column), 1, _SHOWN)
-    query = select(start).select_from(column.table).where(literal(rowid) == _ROWID)
-    shown = connection.execute(query).scalar()
-    if isinstance(shown, bytes):  # a text that is not UTF-8
-        shown = shown.decode(errors="backslashreplace")
-    return printable(str(shown))
+def _value_text(connection: Connection, column: Column[Any], rowid: int) -> str:
+    """Return the beginning of a value in a row of SQLite, of whatever type, for a message."""
+    beginning = func.substr(func.quote(column), 1, _SHOWN_CHARACTERS)
+    query = select(beginning).select_from(column.table).where(literal(rowid) == _ROWID)
+    value = connection.execute(query).scalar()
+    if isinstance(value, bytes):  # a text that is not UTF-8
+        value = value.decode(errors="backslashreplace")
+    return printable(str(value))
 
 
-def _references(connection: Connection) -> Iterator[str]:
-    for row in connection.execute(text("PRAGMA foreign_key_check")).fetchmany(_FEW):
-        yield f"table {row[0]}, row {row[1]}: what it refers to is gone"
+def _dangling_references(connection: Connection) -> Iterator[str]:
+    """Report rows of SQLite that refer to a row that does not exist."""
+    violations = connection.execute(text("PRAGMA foreign_key_check"))
+    for table, rowid, *_ in violations.fetchmany(_ROWS_PER_CHECK):
+        yield f"table {table}, row {rowid}: what it refers to is gone"
 
 
-def _records(connection: Connection) -> Iterator[str]:
-    """Records that cannot be unpacked, each with its game."""
+def _damaged_records(connection: Connection) -> Iterator[str]:
+    """Report records that cannot be unpacked, each with its game."""
     games = schema.games.c
     query = select(games.seq, games.game_id, type_coerce(games.record, LargeBinary))
     rows = connection.execute(query.execution_options(yield_per=500))
@@ -760,54 +825,59 @@ def _records(connection: Connection) -> Iterator[str]:
             yield f"table games, row {seq}: the record of {game_id} is damaged: {error}"
 
 
-def _meanings(connection: Connection) -> Iterator[str]:
-    """Values that contradict each other."""
-    yield from _seasons(connection)
-    yield from _bots(connection)
-    yield from _games(connection)
+def _contradictions(connection: Connection) -> Iterator[str]:
+    """Report values that contradict each other, in seasons, bots and games."""
+    yield from _contradictory_seasons(connection)
+    yield from _bots_without_version(connection)
+    yield from _contradictory_games(connection)
 
 
-def _seasons(connection: Connection) -> Iterator[str]:
+def _contradictory_seasons(connection: Connection) -> Iterator[str]:
+    """Report seasons with unreadable settings or digests, or with another name in the settings."""
     table = schema.seasons
     for row in connection.execute(select(table)):
         try:
             name = Season.from_json(row.settings).name
             digests = [bytes.fromhex(row.seed), bytes.fromhex(row.head)]
         except (LadderError, ValueError) as error:
-            yield f"season {quoted(row.name, _SHOWN)}: {error}"
+            yield f"season {quoted(row.name, _SHOWN_CHARACTERS)}: {error}"
             continue
-        if name != row.name or any(len(one) != 32 for one in digests):
-            yield f"season {quoted(row.name, _SHOWN)}: its name, seed or head is another one"
+        if name != row.name or any(len(digest) != 32 for digest in digests):
+            season = quoted(row.name, _SHOWN_CHARACTERS)
+            yield f"season {season}: its name, seed or head is another one"
 
 
-def _bots(connection: Connection) -> Iterator[str]:
+def _bots_without_version(connection: Connection) -> Iterator[str]:
+    """Report bots without the version that is to play."""
     bots, versions = schema.bots, schema.bot_versions
     current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
     query = select(bots.c.name, bots.c.version).outerjoin(versions, current)
-    for row in connection.execute(query.where(versions.c.id.is_(None)).limit(_FEW)):
-        yield f"bot {quoted(row.name, _SHOWN)}: its version {row.version} is not there"
+    for row in connection.execute(query.where(versions.c.id.is_(None)).limit(_ROWS_PER_CHECK)):
+        yield f"bot {quoted(row.name, _SHOWN_CHARACTERS)}: its version {row.version} is not there"
 
 
-def _games(connection: Connection) -> Iterator[str]:
-    games, sat, meant = schema.games, schema.game_seats, schema.job_seats
+def _contradictory_games(connection: Connection) -> Iterator[str]:
+    """Report gaps in the numbers of games, and seats in which other versions sat than planned."""
+    games, seats, planned = schema.games, schema.game_seats, schema.job_seats
     query = select(func.count(), func.coalesce(func.max(games.c.seq), 0)).select_from(games)
     count, last = connection.execute(query).one()
     if count != last:
         yield f"there are {count} games, but the last has the number {last}"
-    same = and_(sat.c.seq == games.c.seq, sat.c.seat == meant.c.seat)
-    others = (
-        select(games.c.game_id, meant.c.seat)
-        .join(meant, meant.c.job_id == games.c.job_id)
-        .outerjoin(sat, same)
-        .where(or_(sat.c.version_id.is_(None), sat.c.version_id != meant.c.version_id))
+    is_same_seat = and_(seats.c.seq == games.c.seq, seats.c.seat == planned.c.seat)
+    wrong_versions = (
+        select(games.c.game_id, planned.c.seat)
+        .join(planned, planned.c.job_id == games.c.job_id)
+        .outerjoin(seats, is_same_seat)
+        .where(or_(seats.c.version_id.is_(None), seats.c.version_id != planned.c.version_id))
     )
-    for row in connection.execute(others.limit(_FEW)):
+    for row in connection.execute(wrong_versions.limit(_ROWS_PER_CHECK)):
         yield f"game {row.game_id}, seat {row.seat}: another version sat there than was to play"
-    alone = (
-        select(games.c.game_id, sat.c.seat)
-        .join(sat, sat.c.seq == games.c.seq)
-        .outerjoin(meant, and_(meant.c.job_id == games.c.job_id, meant.c.seat == sat.c.seat))
-        .where(meant.c.version_id.is_(None))
+    is_planned_seat = and_(planned.c.job_id == games.c.job_id, planned.c.seat == seats.c.seat)
+    unplanned_seats = (
+        select(games.c.game_id, seats.c.seat)
+        .join(seats, seats.c.seq == games.c.seq)
+        .outerjoin(planned, is_planned_seat)
+        .where(planned.c.version_id.is_(None))
     )
-    for row in connection.execute(alone.limit(_FEW)):
+    for row in connection.execute(unplanned_seats.limit(_ROWS_PER_CHECK)):
         yield f"game {row.game_id}, seat {row.seat}: nobody was to play there"

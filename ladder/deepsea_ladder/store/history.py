@@ -225,7 +225,7 @@ class History(StorePart):
         order."""
         later = self._query(None).where(_games.c.seq > seq)
         later = later.order_by(_games.c.seq).limit(limit)
-        games, damage = self._database.readable(later, _games.c.seq, _lines)
+        games, damage = self._database.read_undamaged(later, _games.c.seq, _lines)
         if damage and not games:
             return self.since(seq + len(damage), limit)
         return games
@@ -256,7 +256,7 @@ class History(StorePart):
             return {}
         query = select(_games.c.seq, _games.c.record)
         query = query.where(_games.c.seq.in_([game.seq for game in games]))
-        records, _ = self._database.readable(
+        records, _ = self._database.read_undamaged(
             query, _games.c.seq, lambda _, rows: [(row.seq, str(row.record)) for row in rows]
         )
         return dict(records)
@@ -335,7 +335,7 @@ class History(StorePart):
         return self._read(games.order_by(_games.c.seq.desc()))
 
     def _read(self, query: Select[Any]) -> list[GameLine]:
-        return self._database.readable(query, _games.c.seq, _lines)[0]
+        return self._database.read_undamaged(query, _games.c.seq, _lines)[0]
 
     def _stored(self, query: Select[Any]) -> list[StoredGame]:
         with self._database.read() as connection:

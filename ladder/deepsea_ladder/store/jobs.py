@@ -292,7 +292,7 @@ class Jobs(TaskQueue):
     ) -> Job | None:
         """Lease a game that waits; None if it cannot be read: then it is quarantined."""
         try:
-            with self._database.translated():
+            with self._database.translating_errors():
                 lineup = versions_of(connection, task.subject, with_states=True)
                 which = {"job": task.subject, "season": season.id}
                 suspects = connection.execute(_SUSPECTS, which).scalars().all()

@@ -27,7 +27,7 @@ from deepsea_ladder.limits import DAY_MS, check_tables
 from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
 from deepsea_ladder.store.seasons import by_id, limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
@@ -87,7 +87,7 @@ class PersonGames(TaskLine[PersonGame]):
                 decisions="[]",
                 created_at=at,
             )
-            number = added(connection, row)
+            number = insert_row(connection, row)
             _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
             others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])
             for seat, version in zip(others, versions, strict=True):
@@ -106,7 +106,7 @@ class PersonGames(TaskLine[PersonGame]):
         if author_id is None:
             mine = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
         query = _SELECT.where(mine).order_by(_rows.c.id.desc()).limit(limit)
-        return self._database.readable(query, _rows.c.id, _games)[0]
+        return self._database.read_undamaged(query, _rows.c.id, _games)[0]
 
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
         """Answer decision `number`, counted from 0; a person who was silent is here again.

@@ -133,7 +133,7 @@ class Ratings(StorePart):
             ]
 
         key = schema.bot_versions.c.id
-        return self._database.readable(query, key, entries, which)[0]
+        return self._database.read_undamaged(query, key, entries, which)[0]
 
     def last_seq(self) -> int:
         """The number of the last game; numbers have no gaps, so also how many there are."""

@@ -292,11 +292,11 @@ class Seasons(StorePart):
 
         def read() -> tuple[list[StoredSeason], list[str]]:
             every = select(rows).order_by(rows.c.id)
-            return self._database.readable(
+            return self._database.read_undamaged(
                 every, rows.c.id, lambda _, found: [_season(row) for row in found]
             )
 
-        return self._database.once("seasons", read)
+        return self._database.once_per_snapshot("seasons", read)
 
 
 def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[int]) -> None:

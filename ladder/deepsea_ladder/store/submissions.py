@@ -42,7 +42,7 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.authors import archive_bytes, check_window
 from deepsea_ladder.store.bots import accept, admissible
-from deepsea_ladder.store.database import added, now
+from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.printable import printable
 
@@ -90,7 +90,7 @@ class Submissions(TaskLine[SubmissionLease]):
             _check_new(connection, new, limits, at)
             none_yet = {"games": 0, "of_games": 0, "took_ms": 0}
             row = insert(_rows).values(**structs.asdict(new), **none_yet, created_at=at)
-            submission_id, size = added(connection, row), 0
+            submission_id, size = insert_row(connection, row), 0
             task = {"subject": submission_id, "author_id": new.author_id}
             _TASKS.add(connection, at, [task])
             for number, content in enumerate(parts):
@@ -109,7 +109,7 @@ class Submissions(TaskLine[SubmissionLease]):
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
         """An author's submissions, the newest first."""
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
-        return self._database.readable(query.limit(limit), _rows.c.id, _submissions)[0]
+        return self._database.read_undamaged(query.limit(limit), _rows.c.id, _submissions)[0]
 
     def left(self, author_id: int, limits: RemoteLimits) -> tuple[int, int]:
         """The number of archives that an author may still submit within an hour and a day."""
@@ -129,7 +129,7 @@ class Submissions(TaskLine[SubmissionLease]):
             counts = connection.execute(query.group_by(_rows.c.author_id)).all()
         numbers = {number for row in counts for number in (row.newest, row.refused)}
         wanted = _SELECT.where(_rows.c.id.in_(numbers - {None}))
-        submissions, _ = self._database.readable(wanted, _rows.c.id, _submissions)
+        submissions, _ = self._database.read_undamaged(wanted, _rows.c.id, _submissions)
         by_id = {int(one.id): one for one in submissions}
         return {
             newest.author: AuthorSubmissions(row.number, newest, by_id.get(row.refused))
@@ -140,7 +140,7 @@ class Submissions(TaskLine[SubmissionLease]):
     def queue(self) -> list[Submission]:
         """Submissions that are checked, then those that wait, in the order of their checks."""
         query = _SELECT.where(IS_OPEN).order_by(_rows.c.id)
-        submissions, _ = self._database.readable(query, _rows.c.id, _submissions)
+        submissions, _ = self._database.read_undamaged(query, _rows.c.id, _submissions)
         return sorted(submissions, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
 
     # The runner

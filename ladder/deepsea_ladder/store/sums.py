@@ -69,7 +69,7 @@ class Sums(StorePart):
 
         And the number of all that it met; of those that are looked at, if one cannot be read.
         """
-        rows, damage = self._database.readable(
+        rows, damage = self._database.read_undamaged(
             _OPPONENTS.limit(limit),
             _MEETINGS.c.id,
             lambda _, rows: list(rows),

@@ -428,7 +428,7 @@ class TaskLine(TaskQueue, Generic[_Lease]):
                     continue
                 task = self.tasks.get(connection, subject)
                 try:
-                    with self._database.translated():
+                    with self._database.translating_errors():
                         lease = self._read(connection, task, owner, at)
                 except UNREADABLE_TASK as error:
                     damage = error.damage if isinstance(error, StoreDamaged) else error
