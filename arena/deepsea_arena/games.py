@@ -7,9 +7,9 @@ table; an export writes numbers so that reading them gives the same bits.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -120,23 +120,31 @@ CSV_COLUMNS = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The chain of a season, or of all, the oldest first: see `deepsea_ladder.export`."""
-    if season_name is not None:
-        return export_lines(store, store.seasons.get(season_name))
-    return chain.from_iterable(export_lines(store, season) for season in _all_seasons(store))
+    """The chain of a season, or of all, the oldest first: see `deepsea_ladder.export`.
 
-
-def _all_seasons(store: Store) -> Iterator[StoredSeason]:
-    """Every season; raises `StoreDamaged` behind the last one if one cannot be read."""
-    yield from store.seasons.all()
-    for damage in store.seasons.damages():
-        raise StoreDamaged(damage)
+    A season of which something is damaged is left out whole, since a part of its chain cannot be
+    followed to a head. Raises `StoreDamaged` behind the last season that can be read.
+    """
+    seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
+    damage = [*store.seasons.damages()] if season_name is None else []
+    for season in seasons:
+        try:
+            deque(export_lines(store, season), maxlen=0)  # all of it is read before a line is given
+        except StoreDamaged as error:
+            damage.append(str(error))
+        else:
+            yield from export_lines(store, season)
+    for line in damage:
+        raise StoreDamaged(line)
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The names of the columns, then a line for each seat of each game."""
+    """The names of the columns, then a line for each seat of each game that can be read.
+
+    Raises `StoreDamaged` behind the last one if one cannot.
+    """
     season = None if season_name is None else store.seasons.get(season_name)
-    games = (stored.line for stored in store.history.games(season))
+    games = store.history.lines(season)
     yield from documents.csv_lines(
         (
             to_object(game) | {"seat": index} | to_object(seat)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import shutil
 import sqlite3
@@ -44,7 +46,9 @@ from helpers import comparisons, ladder, submissions
 from helpers.commands import Run, one_line
 from helpers.damage import damage
 from helpers.inline import InlineWorker
+from helpers.members import a_service
 from helpers.people import Runner, new_game
+from helpers.remote import OK, Remote, served
 from helpers.site import a_site, get
 from helpers.tiers import daily
 
@@ -68,6 +72,7 @@ COMMANDS = (
     ("settings",),
 )
 NO_JSON = {("export",), ("record", "s1-3")}
+ALL_GAMES = {"s1-1", "s1-2", "s1-3"}
 QUICK = AnalysisSettings(effort=Effort.of(2), luck=2)
 
 
@@ -401,17 +406,30 @@ def test_a_bot_that_cannot_be_read_is_left_out_and_the_others_play_on(
         assert quarantined == 2
 
 
-@pytest.mark.parametrize(("table", "column"), daily(VALUES_OF["tasks"], [("tasks", "failures")]))
+OF_TASKS = [(column, b"\xff\xfe") for _, column in VALUES_OF["tasks"]] + [
+    (column, 2**62) for table, column in VALUES_OF["tasks"] if not is_text(table, column)
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), daily(OF_TASKS, [("failures", b"\xff\xfe"), ("change", 2**62)])
+)
 def test_a_game_whose_task_cannot_be_read_is_set_aside(
-    two_seasons: Path, place: Path, monkeypatch: pytest.MonkeyPatch, table: str, column: str
+    run: Run,
+    two_seasons: Path,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    column: str,
+    value: object,
 ) -> None:
     shutil.copy(two_seasons, place)
     with Store.open(place) as store:
         store.jobs.add(store.seasons.get("s1"), ladder.rotations(ladder.ids(store), 4))
     first = "(SELECT min(subject) FROM tasks WHERE kind = 'game' AND state = 'queued')"
     where = f"kind = 'game' AND subject = {first}"
-    damage(place, f"UPDATE {table} SET {column} = ? WHERE {where}", values=(b"\xff\xfe",))
+    damage(place, f"UPDATE tasks SET {column} = ? WHERE {where}", values=(value,))
     monkeypatch.setattr(runner, "in_background", lambda *_, **__: nullcontext())
+    assert run("ladder", "status").status == 0
     with Store.open(place) as store, closing(Patience()) as stop:
         assert re.match(rf"table tasks, row \d+: {column} is", find_damage(store.database)[0])
         watcher = TwoGames(stop)
@@ -529,21 +547,74 @@ def test_what_its_column_forbids_is_named_by_backup_doctor_and_status(
         assert words in done.out + done.err, command
 
 
-def test_a_flipped_bit_in_a_record_is_named_with_its_game(
-    run: Run, sound: Path, place: Path
-) -> None:
-    with closing(sqlite3.connect(sound)) as connection:
+@pytest.fixture
+def flipped(two_seasons: Path, place: Path) -> str:
+    """The words on a bit of the record of s1-3 that flipped."""
+    with closing(sqlite3.connect(two_seasons)) as connection:
         ((content,),) = connection.execute("SELECT record FROM games WHERE seq = 3")
     middle = len(content) // 2
-    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-    assert damaged(sound, place, "games", "record", flipped)
-    words = "table games, row 3: the record of s1-3 is damaged"
+    changed = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+    assert damaged(two_seasons, place, "games", "record", changed)
+    return "table games, row 3: the record of s1-3 is damaged"
+
+
+def test_a_flipped_bit_in_a_record_is_named_with_its_game(
+    run: Run, place: Path, flipped: str
+) -> None:
     for command in (("backup", place.with_name("backup.db")), ("doctor",), ("record", "s1-3")):
         done = run("ladder", *command)
         assert done.status == 1, command
-        assert words in done.out + done.err, command
+        assert flipped in done.out + done.err, command
     listed = run("ladder", "games")
     assert (listed.status, "s1-3" in listed.out) == (0, True)
+
+
+def test_an_export_leaves_out_a_season_with_a_damaged_record(run: Run, flipped: str) -> None:
+    # The chain of a part of its lines could not be followed to the head that somebody kept.
+    of_it = run("ladder", "export", "--season", "s1")
+    assert (of_it.status, of_it.out) == (1, "")
+    assert flipped in one_line(of_it.err)
+    of_all = run("ladder", "export")
+    assert {json.loads(line)["season"] for line in of_all.out.splitlines()} == {"later"}
+    assert (of_all.status, of_all.err) == (1, of_it.err)
+
+
+def test_an_export_of_results_needs_no_records(run: Run, flipped: str) -> None:
+    done = run("ladder", "export", "--csv")
+    assert (done.status, done.err) == (0, "")
+    assert {row["game_id"] for row in csv.DictReader(done.out.splitlines())} == ALL_GAMES
+
+
+def test_an_export_of_results_leaves_out_a_damaged_game_and_names_it(
+    run: Run, two_seasons: Path, place: Path
+) -> None:
+    assert damaged(two_seasons, place, "game_seats", "mu", "x")
+    done = run("ladder", "export", "--csv")
+    assert done.status == 1
+    assert "table game_seats, row" in one_line(done.err)
+    assert {row["game_id"] for row in csv.DictReader(done.out.splitlines())} == ALL_GAMES - {"s1-3"}
+
+
+def test_from_afar_a_damaged_record_is_named_and_its_game_listed(
+    run: Run, place: Path, flipped: str
+) -> None:
+    where = flipped[: flipped.index(":")]
+    with Store.open(place) as store, served(a_service(store)) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        for words in (("games",), ("games", "--bot", "ben", "--json"), ("games", "--season", "s1")):
+            listed = run("ladder", *words, "--remote", url)
+            assert (listed.status, listed.err) == (0, ""), words
+            assert "s1-3" in listed.out, words
+        done = run("ladder", "record", "s1-3", "--remote", url)
+        assert (done.status, done.out) == (1, "")
+        assert where in one_line(done.err)
+        for name in ("record", "frames"):
+            answer = Remote(server).call(name, game_id="s1-3")
+            assert (answer.code, where in answer.message) == ("INTERNAL", True), name
+            assert Remote(server).call(name, game_id="s1-2").code == OK
+        answer = Remote(server).call("export", season="s1")
+        assert (answer.code, where in answer.message) == ("INTERNAL", True)
+        assert Remote(server).call("export", season="later").code == OK
 
 
 def test_a_limit_that_no_database_can_take_is_refused(run: Run, sound: Path) -> None:

@@ -19,7 +19,6 @@ from deepsea_arena.games import (
     GameReport,
     GamesPage,
     game_report,
-    json_lines,
     newest_games,
     read_record,
 )
@@ -33,6 +32,7 @@ from deepsea_arena.tournaments import (
     tournaments,
 )
 from deepsea_ladder.accounts import Role
+from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import Limit, check_setting, limits_in_force
 from deepsea_ladder.model import (
     GameFilter,
@@ -230,8 +230,8 @@ class ReadMethods(LadderPart):
     @method("GET", "/export", key="line")
     def export(self, *, season: str = "") -> Iterator[str]:
         """Return the chain of a season, line by line."""
-        name = find_season(self.store, season or None).settings.name
-        return json_lines(self.store, name)
+        # Begun at once, however long it is; damage ends it as a refusal behind the last line.
+        return export_lines(self.store, find_season(self.store, season or None))
 
     @method("GET", "/feed", key="game")
     def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:

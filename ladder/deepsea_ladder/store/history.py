@@ -124,6 +124,27 @@ class History(StorePart):
                 return
             after = games[-1].line.seq
 
+    def lines(self, season: StoredSeason | None = None) -> Iterator[GameLine]:
+        """Every game that can be read, without its record; else as `games`.
+
+        Raises `StoreDamaged` behind the last one if one cannot be read.
+        """
+        after, damage = 0, list[str]()
+        while True:
+            numbers = self._query(season).with_only_columns(_games.c.seq)
+            numbers = numbers.where(_games.c.seq > after).order_by(_games.c.seq).limit(PORTION)
+            with self._database.read() as connection:
+                seqs = connection.execute(numbers).scalars().all()
+            games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
+            lines, unreadable = self._database.readable(games, _games.c.seq, _lines)
+            yield from lines
+            damage += unreadable
+            if len(seqs) < PORTION:
+                break
+            after = seqs[-1]
+        for line in damage:
+            raise StoreDamaged(line)
+
     def paces(self, games: int) -> dict[int, Pace]:
         """The newest games, at most so many, of each season that has some, by its id."""
         seasons, newer = schema.seasons, _games.alias("newer")
