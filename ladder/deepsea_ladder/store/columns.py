@@ -43,7 +43,7 @@ from deepsea_rules.printable import printable
 _E = TypeVar("_E", bound=Enum)
 IS_UTF_8 = "is_utf_8"
 """The function that connections to SQLite have for texts, which it takes and gives out as bytes."""
-_LATEST = 253_402_300_799_999
+LATEST = 253_402_300_799_999
 """The largest number of all: the last millisecond of the year 9999."""
 _NOWHERE = ("", "")
 """The table and the column of a type that is no column's."""
@@ -155,7 +155,7 @@ def is_wrong(column: Column[Any], table: str = "") -> str:
     if kind == "text" and not condition:
         condition = f"{IS_UTF_8}(CAST({name} AS BLOB))"
     if kind == "integer":
-        latest = 1 if isinstance(column.type, Boolean) else _LATEST
+        latest = 1 if isinstance(column.type, Boolean) else LATEST
         condition = f"{name} BETWEEN 0 AND {latest}"
     elif isinstance(column.type, Record):
         condition = f"substr({name}, 1, 1) = x'{START.hex()}'"
@@ -218,7 +218,7 @@ def _is_text(value: object) -> bool:
 
 def _is_number(value: Any) -> bool:
     # Of expressions, too: a mean has a fraction, a difference a sign.
-    return type(value) in (int, float) and value <= _LATEST
+    return type(value) in (int, float) and value <= LATEST
 
 
 _CHECKED: dict[type[Any], type[TypeEngine[Any]]] = {
