@@ -239,7 +239,7 @@ def test_a_game_with_a_damaged_record_keeps_no_other_from_being_analysed(store: 
     assert claim(store).id == sound
     set_aside = store.analyses.get(damaged)
     assert set_aside.state is FAILED
-    assert set_aside.reason.startswith("it cannot be read: table games")
+    assert set_aside.reason.startswith("it cannot be read: table games, row 1: the record of s1-1")
     assert "a record is damaged" in set_aside.reason
 
 
