@@ -1,7 +1,7 @@
-"""Games of people against the ladder's bots: begun, decided, left and read by their person.
+"""The API's methods for games of people against the ladder's bots: begin, decide, leave and read.
 
-Invariants: whose a game is, is known by account, or by the cookie of a visitor; to others it is not
-there until it has ended; visitors play only where the season says so.
+Invariants: the person of a game is known by account, or by a visitor's cookie; for others the game
+does not exist until it has ended; visitors play only where the season allows it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ from deepsea_rules.printable import quoted
 from deepsea_rules.ruleset import DEFAULT, MAX_PLAYERS, PRESETS, SEAT_LETTERS
 
 RANDOM = "random"
+"""The value of `seat` for a seat by chance."""
 HINT = "hint"
+"""The action that requests a hint instead of deciding, where the server plays the game."""
 NEXT = "next"
+"""The action that requests the next game of a match instead of deciding."""
 LISTED = 50
-"""The games of a person's list."""
-_LATELY = 20
-"""The games by which a person's strength is guessed."""
-_FEW = 3
-"""The opponents, unless another number is asked for."""
+"""Maximum number of games in a person's list."""
+_STRENGTH_GAMES = 20
+"""Number of last games from which a person's strength is estimated."""
+_DEFAULT_OPPONENTS = 3
+"""Number of opponents unless the call says another one."""
 
 
 class PersonGameMethods(LadderPart):
-    """The methods about games of people."""
+    """The methods for games of people."""
 
     @method("POST", "/play")
     def play(
@@ -55,80 +58,95 @@ class PersonGameMethods(LadderPart):
         seat: str = "",
         season: str = "",
     ) -> PersonGameLine:
-        """Begin a game of the caller, unrated, against one to five bots of a season, or without
-        names as many of about the caller's strength; an author needs the scope submit."""
-        found = self._season(season)
-        self._check_may_play(found)
-        versions = self._opponents(found, bots, opponents)
-        rules = rules or _preset_of(found)
+        """Begin an unrated game of the caller against one to five bots of a season.
+
+        Without `bots` the opponents are `opponents` bots of about the caller's strength. An author
+        needs a token with the scope submit.
+        """
+        chosen_season = self._season(season)
+        self._check_may_play(chosen_season)
+        versions = self._opponents(chosen_season, bots, opponents)
+        rules = rules or _preset_of(chosen_season)
         if rules not in PRESETS:
             raise UserError(f"rules is one of {', '.join(PRESETS)}, not {quoted(rules, 40)}")
-        chance = self.service.entropy()
-        places = SEAT_LETTERS[: len(versions) + 1]
-        chosen = places[chance[-1] % len(places)] if seat in ("", RANDOM) else seat
-        if len(chosen) != 1 or chosen not in places:
-            last = places[-1]
+        chance = self.service.entropy()  # the last byte chooses a seat, the first ten name the game
+        letters = SEAT_LETTERS[: len(versions) + 1]
+        letter = letters[chance[-1] % len(letters)] if seat in ("", RANDOM) else seat
+        if len(letter) != 1 or letter not in letters:
+            last = letters[-1]
             raise UserError(
                 f"seat is {RANDOM} or a letter from A to {last}, not {quoted(seat, 40)}"
             )
         name = base64.b32encode(chance[:10]).decode().lower()
-        begun = self.store.person_games.begin(
+        game = self.store.person_games.begin(
             game_id=f"person-{name}",
-            season_id=found.id,
+            season_id=chosen_season.id,
             author_id=self.caller.author_id or None,
             visitor=self.caller.visitor or None,
             address=address_prefix(self.caller.address),
             rules=rules,
             seed=self.service.entropy(),
-            seat=places.index(chosen),
+            seat=letters.index(letter),
             versions=[version.id for version in versions],
         )
-        return person_game_line(begun)
+        return person_game_line(game)
 
     @method("GET", "/play")
     def person_games(self) -> PersonGameList:
-        """List the games of the caller as a person, newest first."""
+        """List the games that the caller has played as a person, newest first.
+
+        The list also says whether the caller may begin another game in the newest open season.
+        """
         games = tuple(map(person_game_line, self._own_games(LISTED)))
         try:
-            found = self._season("")
-            self._check_may_play(found)
+            season = self._season("")
+            self._check_may_play(season)
         except (UserError, LadderError) as error:
-            return PersonGameList(games, "", DEFAULT, str(refusal_of(error)))
-        return PersonGameList(games, found.name, _preset_of(found), "")
+            refusal = str(refusal_of(error))
+            return PersonGameList(games, season="", rules=DEFAULT, refusal=refusal)
+        return PersonGameList(games, season=season.name, rules=_preset_of(season), refusal="")
 
     @method("GET", "/play/{game_id}")
     def watch_seat(self, *, game_id: str) -> Iterator[SeatText | None]:
         """Follow a game of the caller, as its seat sees it, from its present state to its end."""
-        return self._steps_of(self._own_game(game_id, or_ended=True))
+        return self._seat_states(self._own_game(game_id, or_ended=True))
 
     @method("POST", "/play/{game_id}/answer")
     def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
         """Answer the question with the number `asked`, by the key of a choice or a whole action."""
-        from deepsea_arena.seat import PICKS, choosing_of  # loads the SDK
+        from deepsea_arena.seat import PICKS, choosing_of  # here, since it loads the whole SDK
 
         game, host = self._own_game(game_id), self.service.host
-        number, whole, found = asked // PICKS, None, choosing_of(game)
+        # A decision may need several questions; PICKS numbers are reserved for each decision.
+        decision_number = asked // PICKS
+        question = choosing_of(game)
+        is_current = question is not None and question[0] == asked
         if host is not None and action in (HINT, NEXT):
-            if action == HINT and (found is None or found[0] != asked):
+            if action == HINT and not is_current:
                 raise PersonGameError("that question is past")
             host.request(game_id, action)
             return Done()
-        if found is not None and found[0] == asked:
+        whole_action = None  # stays None while further questions of the decision follow
+        if question is not None and is_current:
             try:
-                whole = found[1].choose(action)
+                whole_action = question[1].choose(action)
             except ValueError as error:
                 raise UserError(f"action {quoted(action, 40)} is {error}") from None
-        elif number == len(game.decisions) and found is not None:
+        elif question is not None and decision_number == len(game.decisions):
             raise PersonGameError("that choice has been made already")
         picks = f"{game.answer or ''} {action}".strip()
-        self.store.person_games.answer(game_id, number, whole or picks, whole=whole is not None)
-        if host is not None and whole is not None:
+        is_whole = whole_action is not None
+        # The store refuses an answer to any other decision than the one that waits.
+        self.store.person_games.answer(
+            game_id, decision_number, whole_action or picks, whole=is_whole
+        )
+        if host is not None and is_whole:
             host.settle()
         return Done()
 
     @method("POST", "/play/{game_id}/leave")
     def leave(self, *, game_id: str, drop: bool = False) -> Done:
-        """Leave a game: default actions are played to its end, or with `drop` it is void."""
+        """Leave a game: default actions are played to its end; with `drop` it becomes void."""
         self._own_game(game_id)
         self.store.person_games.leave(game_id, drop=drop)
         if self.service.host is not None:
@@ -137,7 +155,7 @@ class PersonGameMethods(LadderPart):
 
     @method("GET", "/play/{game_id}/game")
     def person_game(self, *, game_id: str) -> PersonGameReport:
-        """Describe a game of a person that is over, for everybody: its record, its analyses."""
+        """Describe a finished game of a person, for everybody: its record and its analyses."""
         game = self.store.person_games.get(game_id)
         if game.state is not TaskState.DONE:
             raise NotOnLadder("there is no such game of a person")
@@ -146,12 +164,13 @@ class PersonGameMethods(LadderPart):
     # ----------------------------------------------------------------------------------- within
 
     def _season(self, name: str) -> StoredSeason:
-        """The season of that name, or the newest open one, which pages show."""
-        opened = open_seasons(self.store.seasons.all())
-        return find_season(self.store, name or (opened[-1].name if opened else None))
+        """Return the season of that name; for "" the newest open one, as pages do."""
+        seasons = open_seasons(self.store.seasons.all())
+        newest = seasons[-1].name if seasons else None
+        return find_season(self.store, name or newest)
 
     def _check_may_play(self, season: StoredSeason) -> None:
-        """Raise ApiError if the caller may begin no game of the season."""
+        """Raise ApiError or UserError if the caller may not begin a game in the season."""
         if season.tournament is not None:
             raise UserError(f"season {season.name!r} is a tournament's: nobody plays its bots")
         if self.caller.author_id:
@@ -161,70 +180,93 @@ class PersonGameMethods(LadderPart):
             raise ApiError(RefusalKind.UNAUTHENTICATED, "to play against these bots, log in")
 
     def _own_games(self, limit: int) -> list[PersonGame]:
+        """Return the caller's games, newest first, at most `limit`."""
         author_id, visitor = self.caller.author_id or None, self.caller.visitor or None
         if not (author_id or visitor):
             return []
         return self.store.person_games.of_person(author_id, visitor, limit)
 
     def _own_game(self, game_id: str, *, or_ended: bool = False) -> PersonGame:
+        """Return a game of the caller; with `or_ended` also a finished game of anybody.
+
+        Raises NotOnLadder for a game of another person, as for a game that does not exist.
+        """
         game = self.store.person_games.get(game_id)
-        mine = (game.author_id or 0) == self.caller.author_id
-        if not game.author_id:
-            mine = mine and bool(game.visitor) and game.visitor == self.caller.visitor
-        if not mine and not (or_ended and game.state is TaskState.DONE):
+        if game.author_id:
+            is_own = game.author_id == self.caller.author_id
+        else:  # a visitor's game, which only the visitor's own cookie opens
+            is_visitor = not self.caller.author_id and bool(game.visitor)
+            is_own = is_visitor and game.visitor == self.caller.visitor
+        if not is_own and not (or_ended and game.state is TaskState.DONE):
             raise NotOnLadder("there is no such game of a person")
         return game
 
-    def _steps_of(self, game: PersonGame) -> Iterator[SeatText | None]:
-        from deepsea_arena.seat import seat_document  # loads the SDK
+    def _seat_states(self, game: PersonGame) -> Iterator[SeatText | None]:
+        """Yield a game as its seat sees it, whenever it has changed, until its end.
 
-        news = None
+        Yields None when nothing has changed since the last look.
+        """
+        from deepsea_arena.seat import seat_document  # here, since it loads the whole SDK
+
+        last_news = None  # `news` is another number after each change
         while True:
             host = self.service.host
             fields = {} if host is None else host.fields(game.game_id)
             document = seat_document(game, self.store.now(), fields)
             text = SeatText(person_game_line(game), json.dumps(document))
-            yield None if document["news"] == news else text
-            if game.state.is_final and not fields:
+            yield None if document["news"] == last_news else text
+            if game.state.is_final and not fields:  # a host has no fields of a past game
                 return
-            news = document["news"]
+            last_news = document["news"]
             game = self.store.person_games.get(game.game_id)
 
     def _opponents(
         self, season: StoredSeason, bots: Sequence[str], opponents: int
     ) -> list[BotVersion]:
-        """The versions that were chosen, or as many of about the person's strength."""
+        """Return the current versions of the named bots.
+
+        If `bots` is empty, return those `opponents` bots of the season, best first, whose ranks are
+        nearest to the person's estimated strength; 0 stands for the default number.
+        """
         entries = listed(self.store, season, eligible(self.store, season))
-        ranked = [one.version for one in sorted(entries, key=by_standing) if one.is_current]
+        ranked = [entry.version for entry in sorted(entries, key=by_standing) if entry.is_current]
         if not bots:
-            count = opponents or min(_FEW, len(ranked))
+            count = opponents or min(_DEFAULT_OPPONENTS, len(ranked))
             if not 1 <= count <= min(MAX_PLAYERS - 1, len(ranked)):
                 raise UserError(
                     f"you play against 1 to {MAX_PLAYERS - 1} bots; the season has {len(ranked)}"
                 )
-            at = self._strength(len(ranked))
-            nearest = sorted(range(len(ranked)), key=lambda rank: abs(rank - at))
+            own_rank = self._estimated_rank(len(ranked))
+            nearest = sorted(range(len(ranked)), key=lambda rank: abs(rank - own_rank))
             return [ranked[rank] for rank in sorted(nearest[:count])]
-        known = {version.bot.lower(): version for version in ranked}
-        if missing := [bot for bot in bots if bot.lower() not in known]:
-            raise UserError(f"bot {quoted(missing[0], 40)} does not play in season {season.name}")
-        chosen = {bot.lower(): known[bot.lower()] for bot in bots}
+        versions = {version.bot.lower(): version for version in ranked}
+        for bot in bots:
+            if bot.lower() not in versions:
+                raise UserError(f"bot {quoted(bot, 40)} does not play in season {season.name}")
+        chosen = {bot.lower(): versions[bot.lower()] for bot in bots}
         if not len(bots) == len(chosen) <= MAX_PLAYERS - 1:
             raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, each once")
         return list(chosen.values())
 
-    def _strength(self, bots: int) -> int:
-        """The rank that a person would have: the middle, better by each first place of its last
-        games, worse by each last one."""
+    def _estimated_rank(self, bots: int) -> int:
+        """Return the rank, from 0, that the caller would have among so many bots.
+
+        It is the middle, one rank better for each win among the caller's last games, and one rank
+        worse for each last place.
+        """
         rank = bots // 2
-        for game in self._own_games(_LATELY):
+        for game in self._own_games(_STRENGTH_GAMES):
             if game.record:
                 placements = read_record(game.record).placements
-                rank += (placements[game.seat] == max(placements)) - (placements[game.seat] == 1)
+                own_placement = placements[game.seat]
+                if own_placement == max(placements):
+                    rank += 1
+                if own_placement == 1:  # all placed first is both, and changes nothing
+                    rank -= 1
         return min(max(rank, 0), bots - 1)
 
 
 def _preset_of(season: StoredSeason) -> str:
-    """The preset of a season's rules, or the usual one."""
-    found = preset_of(season.settings.rules.name)
-    return found.name if found else DEFAULT
+    """Return the name of the preset of a season's rules; of rules without one, the default's."""
+    preset = preset_of(season.settings.rules.name)
+    return preset.name if preset else DEFAULT

@@ -1,4 +1,4 @@
-"""Public reads: standings, bots, games, records, and games as they end.
+"""The API's methods that read what is public: standings, bots, games, records, the feed.
 
 Invariant: tracebacks are for the bot's author and for admins.
 """
@@ -46,32 +46,35 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import SEAT_LETTERS
 
 MOST_PAIRS = 100
+"""Maximum of `size` in a call of `pairs`."""
 MOST_START = 1_000_000
+"""Maximum of `start` in a call of `pairs`."""
 FEED = 50
-"""Games of the feed at a time."""
+"""Number of games that the feed reads from the store at a time."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """The limits and the season that a client needs before all else."""
+    """The version, the season and the limits of a ladder, which a client reads first."""
 
     version: str
     url: str
     private: bool
     season: str
+    """The name of the newest open season; "" if there is none or the caller may not see it."""
     submissions_until: Time | None
     """The time until which the caller may submit; None: until the season is closed."""
     submissions_refused: str = ""
-    """The reason for which no bots of the caller are taken in now; "" if they are."""
+    """The reason why the caller may not submit now; "" if the caller may."""
     limits: tuple[Limit, ...]
 
 
 class ReadMethods(LadderPart):
-    """The methods that everybody may read with."""
+    """The methods with which everybody may read."""
 
     @method("GET", "/server", always=True)
     def server(self) -> Server:
         """Tell a client what it has to know first: the version, the season, the limits."""
-        from deepsea_sdk import __version__  # the whole SDK comes with it
+        from deepsea_sdk import __version__  # here, since it loads the whole SDK
 
         season, window = self._newest_season(), self.submission_window
         return Server(
@@ -86,26 +89,28 @@ class ReadMethods(LadderPart):
 
     @property
     def submission_window(self) -> SubmissionWindow:
-        """Whether the caller may submit now, and until when; visitors of a private ladder learn
-        nothing."""
+        """The time until which the caller may submit, and the reason if that is not allowed now.
+
+        A visitor of a private ladder learns neither.
+        """
         if self._sees_nothing:
             return SubmissionWindow(None, "")
         return self.store.seasons.submission_window(self.caller.author_id)
 
     @property
     def _sees_nothing(self) -> bool:
-        """True of visitors of a private ladder."""
+        """True if the caller is a visitor of a private ladder."""
         return self.service.private and self.caller.role is Role.VISITOR
 
     def _for_caller(self, season: SeasonInfo) -> SeasonInfo:
-        """A season with the deadline that the caller has."""
+        """Return the season with the caller's own deadline, which an extension may have moved."""
         if season.submissions_until is None or not self.caller.author_id:
             return season
         until = self.store.seasons.deadline_of(season.name, self.caller.author_id)
         return replace(season, submissions_until=None if until is None else utc_time(until))
 
     def _newest_season(self) -> StoredSeason | None:
-        """The newest open season; only members see that of a private ladder."""
+        """Return the newest open season; None if there is none or the caller may not see it."""
         if self._sees_nothing:
             return None
         opened = open_seasons(self.store.seasons.all())
@@ -113,7 +118,7 @@ class ReadMethods(LadderPart):
 
     @property
     def season_name(self) -> str:
-        """The name of the newest open season, as `server` has it; "" for none."""
+        """The name of the newest open season; "" if there is none or the caller may not see it."""
         season = self._newest_season()
         return "" if season is None else season.name
 
@@ -122,18 +127,20 @@ class ReadMethods(LadderPart):
         """List the settings of the ladder, or only the one with this name."""
         if name:
             check_setting(name, None)
-        found = limits_in_force(self.store.settings.changed()).table()
-        return tuple(one for one in found if name in ("", one.name))
+        settings = limits_in_force(self.store.settings.changed()).table()
+        return tuple(setting for setting in settings if name in ("", setting.name))
 
     @method("GET", "/seasons", key="seasons")
     def seasons(self) -> tuple[str, ...]:
         """List the names of all seasons, oldest first."""
-        return tuple(one.name for one in self.store.seasons.all())
+        return tuple(season.name for season in self.store.seasons.all())
 
     @method("GET", "/season")
     def season(self, *, season: str = "") -> SeasonInfo:
-        """Describe a season: its rules, clock and isolation, its seed's commitment, and the
-        deadline of the caller."""
+        """Describe a season: its rules, clock, isolation and seed commitment, and its deadline.
+
+        The deadline is that of the caller.
+        """
         return self._for_caller(season_info(find_season(self.store, season or None)))
 
     @method("GET", "/pairs")
@@ -164,8 +171,11 @@ class ReadMethods(LadderPart):
     def standings(
         self, *, season: str = "", everybody: bool = False, best_of_author: bool = False
     ) -> Standings:
-        """List the bots of a season, best first; with `everybody` former versions and bots that
-        were taken out, too; with `best_of_author` one bot of each author."""
+        """List the bots of a season, best first.
+
+        With `everybody` also former versions and bots that were taken out; with `best_of_author`
+        only the best bot of each author.
+        """
         table = show_standings(
             self.store, season or None, everybody=everybody, best_of_author=best_of_author
         )
@@ -173,8 +183,10 @@ class ReadMethods(LadderPart):
 
     @method("GET", "/bots/{bot}")
     def bot(self, *, bot: str, version: int = 0, season: str = "") -> BotProfile:
-        """Describe a bot, and the results of one of its versions in a season; with tracebacks for
-        its author and for admins."""
+        """Describe a bot, and the results of one of its versions in a season.
+
+        Tracebacks are shown to the bot's author and to admins.
+        """
         return bot_profile(
             self.store,
             bot,
@@ -185,8 +197,10 @@ class ReadMethods(LadderPart):
 
     @method("GET", "/verdicts")
     def verdicts(self, *, bot: str = "", version: int = 0, season: str = "") -> Verdicts:
-        """List how versions do against their former ones and against the panel: of all bots of a
-        season, of one, or of one of its versions."""
+        """List the comparisons of versions with their former versions and with the panel.
+
+        They are those of all bots of a season, of one bot, or of one of its versions.
+        """
         return show_verdicts(self.store, season or None, bot, version)
 
     @method("GET", "/games")
@@ -201,31 +215,33 @@ class ReadMethods(LadderPart):
         before: int = 0,
         faults: bool = False,
     ) -> GamesPage:
-        """List games, newest first; `before` is the `older` of a page."""
+        """List games, newest first; to read on, give `older` of the last page as `before`."""
         if not 0 <= limit <= MOST_GAMES:
             raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
-        wanted = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
+        chosen = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
         return newest_games(
-            self.store, limit or GAMES, season or None, wanted, before=before or None
+            self.store, limit or GAMES, season or None, chosen, before=before or None
         )
 
     @method("GET", "/games/{game_id}/record", key="record")
     def record(self, *, game_id: str) -> str:
-        """Return a game's record, one line of JSON, to be shown and verified."""
+        """Return a game's record: one line of JSON, which can be shown and verified."""
         return self.store.games.record(game_id)
 
     @method("GET", "/games/{game_id}/frames", key="frames")
     def frames(self, *, game_id: str, seat: int | None = None) -> str:
-        """Return a game as a viewer draws it, with everything or as a seat knew it, and with its
-        analysis."""
+        """Return a game as the viewer draws it, with its analysis if there is one.
+
+        With `seat` it shows only what that seat knew.
+        """
         record = read_record(self.store.games.record(game_id))
         if seat is not None and not 0 <= seat < len(record.seats):
             last = len(record.seats) - 1
             raise UserError(f"seat is a number from 0 to {last} ({SEAT_LETTERS[last]})")
-        text = document_of(self.store, game_id)
-        from deepsea_arena.frames import analysed_frames  # loads the SDK
+        analysis = document_of(self.store, game_id)
+        from deepsea_arena.frames import analysed_frames  # here, since it loads the whole SDK
 
-        return json_text(analysed_frames(record, seat, text))
+        return json_text(analysed_frames(record, seat, analysis))
 
     @method("GET", "/export", key="line")
     def export(self, *, season: str = "") -> Iterator[str]:
@@ -235,12 +251,14 @@ class ReadMethods(LadderPart):
 
     @method("GET", "/feed", key="game")
     def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:
-        """Follow games as they end, from a sequence number or from now on, oldest first."""
-        after = after or next(iter(self.store.history.newest(1)), 0)
+        """Follow games as they end, oldest first, after a sequence number or from now on."""
+        if not after:
+            newest = self.store.history.newest(1)  # the sequence number of the last game, if any
+            after = newest[0] if newest else 0
         while True:
             games = self.store.history.since(after, FEED)
             for game in games:
                 after = game.seq
                 yield game
             if len(games) < FEED:
-                yield None
+                yield None  # nothing new at the moment

@@ -1,7 +1,7 @@
-"""Submissions of an author from afar, and what an author may do with own bots.
+"""The API's methods for submissions, an author's own bots, and analyses of games.
 
-Invariants: somebody else's bots are refused like bots that are not there; a half upload leaves no
-row; strangers' uploads never meet a season that plays bots without a sandbox.
+Invariants: bots of other authors are refused like bots that do not exist; an incomplete upload
+leaves no row; uploads of strangers never enter a season that plays bots without a sandbox.
 """
 
 from __future__ import annotations
@@ -33,43 +33,46 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import quoted
 
 SUBMISSIONS = 50
+"""Number of submissions in a list unless the call says another one."""
 MOST_SUBMISSIONS = 500
+"""Maximum of `limit` in a call of `submissions`."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"[A-Za-z0-9._:-]{8,64}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """The zip of a bot on its way to a ladder."""
+    """The zip of a bot that is uploaded to a ladder."""
 
     bot: str
     """The bot's name; "" stands for the one in its bot.toml."""
     key: str
-    """The sender's: an upload with the same key is the same submission."""
+    """The sender's key of the upload; another upload with it is the same submission."""
     size: int
-    """Its bytes."""
+    """Number of bytes of the zip."""
     sha256: str
-    """The SHA-256 of its bytes, in hex."""
+    """The SHA-256 of the zip, in hex."""
     parts: Callable[[], Iterator[bytes]] = lambda: iter(())
-    """The bytes, in parts; none as long as only the header of an upload is there."""
+    """Returns the bytes of the zip in parts; none while only the header has been received."""
 
     @classmethod
-    def of(cls, content: bytes, bot: str, key: str, part: int) -> Archive:
-        """An archive in memory, in parts of so many bytes."""
+    def of(cls, content: bytes, bot: str, key: str, part_size: int) -> Archive:
+        """Return an archive whose bytes are in memory, to be sent in parts of `part_size` bytes."""
 
         def parts() -> Iterator[bytes]:
-            return (content[start : start + part] for start in range(0, len(content), part))
+            starts = range(0, len(content), part_size)
+            return (content[start : start + part_size] for start in starts)
 
         digest = hashlib.sha256(content).hexdigest()
         return cls(bot=bot, key=key, size=len(content), sha256=digest, parts=parts)
 
 
 _UNKNOWN = Archive(bot="", key="", size=0, sha256="")
-"""An archive of which nothing is known yet."""
+"""A placeholder for an archive before its upload, of which nothing is known."""
 
 
 class BotPlace(Struct, frozen=True, kw_only=True):
-    """A bot's place in the store."""
+    """A bot with its author, its current version and its state."""
 
     bot: str
     author: str
@@ -77,64 +80,67 @@ class BotPlace(Struct, frozen=True, kw_only=True):
     state: BotState
     reason: str
     same_files: tuple[str, ...] = ()
-    """Other authors' versions with the same files as one of its own, in lists for admins alone."""
+    """Versions of other authors with the same files as one of this bot; only for admins."""
 
 
 class SubmissionMethods(LadderPart):
-    """The methods about submissions and bots of one's own."""
+    """The methods for submissions, the caller's own bots, and analyses of games."""
 
     @refused_as_api_error
     def is_known(self, announced: Archive) -> bool:
-        """True if an upload is a submission already, so that its bytes need not come.
+        """Return True if an announced upload is a submission already: its bytes are not needed.
 
-        Raises ApiError if it may not be added now.
+        Raises ApiError if the upload may not be added now.
         """
-        return self.store.submissions.check(self._new(announced), self.limits) is not None
+        return self.store.submissions.check(self._checked(announced), self.limits) is not None
 
     def submission_refusal(self) -> ApiError | None:
-        """The refusal that every upload of the caller would get now; None if there is none."""
+        """Return the refusal that every upload of the caller would get now; None if none."""
         try:
-            self.store.submissions.check(self._submission(_UNKNOWN), self.limits)
+            self.store.submissions.check(self._new_submission(_UNKNOWN), self.limits)
         except LadderError as error:
             return refusal_of(error)
         return None
 
     def submissions_left(self) -> tuple[int, int]:
-        """The number of archives that the caller may still submit within an hour and a day."""
+        """Return how many archives the caller may still submit in this hour and in this day."""
         return self.store.submissions.left(self.own_id, self.limits)
 
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT, key="submission")
     def submit(self, archive: Archive) -> Iterator[Submission | None]:
-        """Submit a bot, and follow its check until it has ended."""
-        found = self.store.submissions.add(self._new(archive), archive.parts(), self.limits)
-        return self._steps(found)
+        """Submit a bot, and follow its check until the check has ended."""
+        new_submission = self._checked(archive)
+        submission = self.store.submissions.add(new_submission, archive.parts(), self.limits)
+        return self._submission_states(submission)
 
     @method("GET", "/submissions/{id}", role=Role.AUTHOR, scope=Scope.READ, key="submission")
     def watch_submission(self, *, id: int) -> Iterator[Submission | None]:  # noqa: A002
-        """Follow a submission of the caller's author, or for an admin of anybody, from its present
-        state on."""
-        whose = None if self.caller.is_admin else self.caller.author_id
-        return self._steps(self.store.submissions.get(id, whose))
+        """Follow a submission of the caller's author until its check has ended.
+
+        An admin may follow a submission of any author.
+        """
+        author_id = None if self.caller.is_admin else self.caller.author_id
+        return self._submission_states(self.store.submissions.get(id, author_id))
 
     @method("GET", "/submissions", role=Role.AUTHOR, scope=Scope.READ, key="submissions")
     def submissions(self, *, limit: int = 0, author: str = "") -> tuple[Submission, ...]:
-        """List the submissions of the caller's author, newest first; for an admin of `author`."""
+        """List the submissions of the caller's author, newest first; an admin may name `author`."""
         if not 0 <= limit <= MOST_SUBMISSIONS:
             raise UserError(f"limit is a number from 1 to {MOST_SUBMISSIONS}")
         if author:
             self.check_admin()
         author_id = self.store.authors.id_of(author) if author else self.own_id
-        found = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
-        return self._with_copies(*found)
+        newest = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
+        return self._with_same_files(*newest)
 
     @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN, key="submissions")
     def queue(self) -> tuple[Submission, ...]:
-        """List the submissions that are checked or wait, in their order."""
+        """List the submissions that are being checked or wait for their check, in that order."""
         return tuple(self.store.submissions.queue())
 
     @method("GET", "/account/bots", role=Role.AUTHOR, scope=Scope.READ, key="bots")
     def bots(self, *, everybody: bool = False) -> tuple[BotPlace, ...]:
-        """List the bots of the caller's author, or of everybody, for an admin."""
+        """List the bots of the caller's author; with `everybody` those of all, for an admin."""
         if everybody:
             self.check_admin()
         bots = self.store.bots.all(None if everybody else self.own_id)
@@ -148,41 +154,43 @@ class SubmissionMethods(LadderPart):
     @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT, key="bot")
     def withdraw(self, *, bot: str) -> BotPlace:
         """Withdraw a bot of the caller's author: it plays no more games."""
-        found = self._own_bot(bot)
-        return bot_place(self.store.bots.withdraw(found.name, actor=self.caller.by))
+        own_bot = self._own_bot(bot)
+        return bot_place(self.store.bots.withdraw(own_bot.name, actor=self.caller.by))
 
     @method("GET", "/bots/{bot}/archive", role=Role.AUTHOR, scope=Scope.READ)
     def download_bot(self, *, bot: str, version: int = 0) -> Iterator[bytes]:
         """Download a version of a bot of the caller's author, as a zip."""
-        found = self._own_bot(bot)
-        versions = {one.number: one for one in self.store.bots.versions(found.name)}
-        chosen = versions.get(version or found.current.number)
+        own_bot = self._own_bot(bot)
+        versions = {stored.number: stored for stored in self.store.bots.versions(own_bot.name)}
+        chosen = versions.get(version or own_bot.current.number)
         if chosen is None:
-            raise ApiError(RefusalKind.NOT_FOUND, f"{found.name} has no version {version}")
+            raise ApiError(RefusalKind.NOT_FOUND, f"{own_bot.name} has no version {version}")
         archive = self.store.bots.archive(chosen.digest)
-        chunk = self.limits.chunk_bytes
-        return (archive[at : at + chunk] for at in range(0, len(archive), chunk))
+        chunk_size = self.limits.chunk_bytes
+        starts = range(0, len(archive), chunk_size)
+        return (archive[start : start + chunk_size] for start in starts)
 
     @method("GET", "/games/{game_id}/log", role=Role.AUTHOR, scope=Scope.READ, key="logs")
     def log(self, *, game_id: str) -> tuple[SeatLog, ...]:
         """Return the last output of the caller's bots that were at fault in a game."""
-        everything = self.caller.is_machine and not self.caller.author
-        nothing = ApiError(
+        reads_all = self.caller.is_machine and not self.caller.author
+        # In the same words for a game that does not exist and for a game of others.
+        refusal = ApiError(
             RefusalKind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
         try:
             seats = self.store.history.get(game_id).line.seats
         except NotOnLadder:
-            if everything:
+            if reads_all:
                 raise
-            raise nothing from None
-        readable = {
-            number for number, seat in enumerate(seats) if everything or self.is_own(seat.author)
+            raise refusal from None
+        readable_seats = {
+            number for number, seat in enumerate(seats) if reads_all or self.is_own(seat.author)
         }
-        if not readable:
-            raise nothing
+        if not readable_seats:
+            raise refusal
         logs = self.store.logs.of_game(game_id)
-        return tuple(log for log in logs if log.seat in readable)
+        return tuple(log for log in logs if log.seat in readable_seats)
 
     # ---------------------------------------------------------------------- analyses of games
 
@@ -190,58 +198,81 @@ class SubmissionMethods(LadderPart):
         "POST", "/games/{game_id}/analysis", role=Role.AUTHOR, scope=Scope.SUBMIT, key="analysis"
     )
     def request_analysis(self, *, game_id: str) -> LadderAnalysis:
-        """Request the analysis of a game; of one that is there, or waits, nothing changes."""
-        asked_by = self.caller.author_id or None
-        return self.store.analyses.request(game_id, asked_by, plan(), self.limits)
+        """Request the analysis of a game; an analysis that exists or waits is returned as it is."""
+        author_id = self.caller.author_id or None
+        return self.store.analyses.request(game_id, author_id, plan(), self.limits)
 
     @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
-        """Return the analysis of a game, and the state of the last request."""
+        """Return the analysis of a game, and the state of the last request for one."""
         return found_of(self.store, game_id)
 
     @method("GET", "/games/{game_id}/analysis/steps", key="analysis")
     def watch_analysis(self, *, game_id: str) -> Iterator[LadderAnalysis | None]:
-        """Follow the analysis of a game that was requested last, until it has ended."""
-        self.store.games.record(game_id)
-        found = analyses_of(self.store, game_id).last
-        if found is None:
+        """Follow the last requested analysis of a game until it has ended."""
+        self.store.games.record(game_id)  # raises NotOnLadder if there is no such game
+        last_request = analyses_of(self.store, game_id).last
+        if last_request is None:
             raise NotOnLadder("nobody has asked for an analysis of that game")
-        return self._analysis_steps(found)
+        return self._analysis_states(last_request)
 
-    def _analysis_steps(self, found: LadderAnalysis) -> Iterator[LadderAnalysis | None]:
-        yield found
-        while not found.state.is_final:
-            before, found = found, self.store.analyses.get(found.id, plan)
-            yield None if found == before else found
+    def _analysis_states(self, analysis: LadderAnalysis) -> Iterator[LadderAnalysis | None]:
+        """Yield an analysis, and again whenever its state has changed, until it has ended.
+
+        Yields None when nothing has changed since the last look.
+        """
+        yield analysis
+        while not analysis.state.is_final:
+            current = self.store.analyses.get(analysis.id, plan)
+            yield None if current == analysis else current
+            analysis = current
 
     # ----------------------------------------------------------------------------------- within
 
-    def _steps(self, found: Submission) -> Iterator[Submission | None]:
-        yield from self._with_copies(found)
-        while not found.state.is_final:
-            before, found = found, self.store.submissions.get(found.id)
-            yield from (None,) if found == before else self._with_copies(found)
+    def _submission_states(self, submission: Submission) -> Iterator[Submission | None]:
+        """Yield a submission, and again whenever its state has changed, until its check has ended.
 
-    def _with_copies(self, *submissions: Submission) -> tuple[Submission, ...]:
-        """The same, each with other authors' versions that have its files, for admins."""
-        if not self.caller.is_admin or all(one.version is None for one in submissions):
+        Yields None when nothing has changed since the last look.
+        """
+        yield from self._with_same_files(submission)
+        while not submission.state.is_final:
+            current = self.store.submissions.get(submission.id)
+            if current == submission:
+                yield None
+            else:
+                yield from self._with_same_files(current)
+            submission = current
+
+    def _with_same_files(self, *submissions: Submission) -> tuple[Submission, ...]:
+        """Return the submissions, for admins with other authors' versions that have the same files.
+
+        Submissions that have not become a version are returned as they are.
+        """
+        has_versions = any(submission.version is not None for submission in submissions)
+        if not (self.caller.is_admin and has_versions):
             return submissions
         shared = self.store.bots.shared_files()
-        return tuple(
-            one
-            if one.version is None
-            else replace(one, same_files=copies(shared, one.author, one.bot, one.version))
-            for one in submissions
-        )
 
-    def _new(self, archive: Archive) -> NewSubmission:
-        """A submission for the store. Raises ApiError for what no archive may say of itself."""
-        most, size = self.limits.archive_bytes, archive.size
-        for is_right, sentence in (
+        def with_files(submission: Submission) -> Submission:
+            if submission.version is None:
+                return submission
+            same_files = copies(shared, submission.author, submission.bot, submission.version)
+            return replace(submission, same_files=same_files)
+
+        return tuple(map(with_files, submissions))
+
+    def _checked(self, archive: Archive) -> NewSubmission:
+        """Return the submission of an archive for the store.
+
+        Raises ApiError if the archive's size, digest or key is not allowed.
+        """
+        largest, size = self.limits.archive_bytes, archive.size
+        size_text, largest_text = size_in_words(size), size_in_words(largest)
+        for is_allowed, sentence in (
             (size > 0, "no file came: an archive has at least a byte"),
             (
-                size <= most or self.caller.is_machine,
-                f"the archive has {size_in_words(size)}; at most {size_in_words(most)} are taken",
+                size <= largest or self.caller.is_machine,
+                f"the archive has {size_text}; at most {largest_text} are taken",
             ),
             (
                 _SHA256.fullmatch(archive.sha256),
@@ -252,11 +283,12 @@ class SubmissionMethods(LadderPart):
                 "the key of an upload has 8 to 64 characters of A-Z a-z 0-9 . _ : -",
             ),
         ):
-            if not is_right:
+            if not is_allowed:
                 raise ApiError(RefusalKind.INVALID, sentence)
-        return self._submission(archive)
+        return self._new_submission(archive)
 
-    def _submission(self, archive: Archive) -> NewSubmission:
+    def _new_submission(self, archive: Archive) -> NewSubmission:
+        """Return the caller's submission of an archive for the store, unchecked."""
         return NewSubmission(
             author_id=self.own_id,
             bot=archive.bot,
@@ -268,17 +300,21 @@ class SubmissionMethods(LadderPart):
         )
 
     def _own_bot(self, name: str) -> LadderBot:
+        """Return a bot of the caller's author.
+
+        Raises ApiError in the same words for a bot of another author and for no bot at all.
+        """
         try:
-            found = self.store.bots.get(name)
+            bot = self.store.bots.get(name)
         except NotOnLadder:
-            found = None
-        if found is None or not self.is_own(found.author):
+            bot = None
+        if bot is None or not self.is_own(bot.author):
             raise ApiError(RefusalKind.NOT_FOUND, f"you have no bot {quoted(name, 40)}")
-        return found
+        return bot
 
 
 def bot_place(bot: LadderBot, same_files: tuple[str, ...] = ()) -> BotPlace:
-    """A bot of the store for people and programs."""
+    """Return the document of a stored bot; `same_files` is only for admins."""
     return BotPlace(
         bot=bot.name,
         author=bot.author,
