@@ -24,7 +24,7 @@ import numpy as np
 
 import figures
 from deepsea_ladder.gaussian import quantile
-from deepsea_ladder.matchmaker import LATELY, SHARE
+from deepsea_ladder.matchmaker import BOTS_PER_LINEUP, RECENT_ROTATIONS
 from deepsea_ladder.pairing import Candidate, LineUp, RandomStream, choose
 from deepsea_ladder.rating import Fold, GameOutcome, Rating, RatingParameters, rate_by_package
 from deepsea_ladder.season import PairingSettings
@@ -107,8 +107,8 @@ class Paired:
         self.seats = seats
         self.last = [0] * bots
         self.author = [bot if bot < (authors or bots) else 0 for bot in range(bots)]
-        self.lately: deque[int] = deque(maxlen=LATELY * seats)
-        self.recent: deque[tuple[int, ...]] = deque(maxlen=LATELY)
+        self.lately: deque[int] = deque(maxlen=RECENT_ROTATIONS * seats)
+        self.recent: deque[tuple[int, ...]] = deque(maxlen=RECENT_ROTATIONS)
         self.met: Counter[tuple[int, int]] = Counter()
         self.chosen: deque[LineUp] = deque()
 
@@ -116,7 +116,7 @@ class Paired:
         if not self.chosen:
             self.chosen += self._choose(fold, games, number, seed)
         line_up = self.chosen.popleft()
-        if len(self.recent) == LATELY:
+        if len(self.recent) == RECENT_ROTATIONS:
             self.met.subtract(combinations(sorted(self.recent[0]), 2))
         self.recent.append(line_up.bots)
         self.met.update(combinations(sorted(line_up.bots), 2))
@@ -134,12 +134,12 @@ class Paired:
                 fold.rating(bot),
                 games[bot],
                 waited=number - last,
-                lately=had[self.author[bot]],
+                recent_seats=had[self.author[bot]],
             )
             for bot, last in enumerate(self.last)
         ]
         self.met = +self.met  # without those that have not met lately
-        count = max(1, len(candidates) // SHARE)
+        count = max(1, len(candidates) // BOTS_PER_LINEUP)
         return choose(candidates, (self.seats,), SETTINGS, PARAMETERS, count, seed, self.met)
 
 

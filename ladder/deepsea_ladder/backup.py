@@ -1,15 +1,13 @@
-"""Backups, taken while the ladder runs, and whether a ladder can be trusted.
+"""Backups of a running ladder, and the comparison of a ladder's stored values with its games.
 
-Invariants: a backup is one SQLite file, whatever the ladder is kept in, and a ladder like any
-other; it gets its name only after it was verified; what is verified is the copy, not the original;
-no code, token or session of the original is valid in it; restoring never touches a ladder that is
-there, nor what is left of one.
+Invariants: a backup is one SQLite file, whatever database the ladder uses, and a ladder like any
+other; it gets its name only after its copy was verified; no code, token or session of the original
+is valid in it; restoring never overwrites a ladder or the files of a removed one. A difference is
+one line that names the damaged or contradictory value; damage is returned as a difference, never
+raised.
 
-A copy that is being made is in a locked folder. One that is not locked was left by a killed
-process: the next copy in the same place removes it.
-
-What was stored follows from the games, and nothing is damaged: every difference is one line that
-names what is wrong; damage of any kind is a difference, never an exception.
+A copy is made in a locked folder. A folder that is not locked was left by a killed process: the
+next copy in the same parent folder removes it.
 """
 
 from __future__ import annotations
@@ -47,126 +45,151 @@ _UNFINISHED = ".unfinished-copy"
 
 
 def back_up(store: Store, target: Path) -> int:
-    """Copy a running ladder to a new file, and verify the copy; returns its number of games.
+    """Copy a running ladder to a new file, verify the copy, and return its number of games.
 
-    The original's audit log says so; one that cannot be written gets its backup all the same.
-    Raises `StoreDamaged` if what was copied contradicts itself; no file is left then.
+    Raises `StoreDamaged`, and leaves no file, if the copy is damaged or contradicts itself. The
+    backup is noted in the audit log of the original ladder. It succeeds without the note if the
+    original cannot be written, for example because its disk is full.
     """
     with _new_file(target) as scratch:
         if store.database.path is None:
             Store.create(scratch, source=store.database).close()
         else:
             _copy_sqlite(store.database.path, scratch)
-        games = _verified(scratch)
+        games = _finish_copy(scratch)
     with suppress(StoreError), store.database.write() as connection:
-        words = f"a backup of {games} games was made"
-        place = str(target.absolute())
-        note(connection, now(connection), AuditKind.BACKUP, place, words, actor=MACHINE)
+        message = f"a backup of {games} games was made"
+        backup_path = str(target.absolute())
+        note(connection, now(connection), AuditKind.BACKUP, backup_path, message, actor=MACHINE)
     return games
 
 
 def restore(backup: Path, target: str) -> int:
-    """Create a ladder at `target` from a backup; returns its number of games.
+    """Create a ladder at `target` from a backup, and return its number of games.
 
-    `target` is a path where nothing is yet, or the URL of an empty PostgreSQL database.
+    `target` is a path where no file exists, or the URL of an empty PostgreSQL database. The copy is
+    verified before and after it is put there. Raises `StoreError` if `target` is in use, and
+    `StoreDamaged` if the backup is not sound.
     """
-    if "://" not in target:
+    is_path = "://" not in target
+    if is_path:
         with _new_file(Path(target)) as scratch:
             _copy_backup(backup, scratch)
-            games = _verified(scratch)
+            games = _finish_copy(scratch)
         with Store.open(target) as store:
-            _refuse(find_damage(store.database), target)
+            _refuse_differences(find_damage(store.database), target)
             return games
-    with _scratch_file(_temporary(), backup.name) as scratch:
+    with _scratch_file(_temporary_folder(), backup.name) as scratch:
         _copy_backup(backup, scratch)
-        games = _verified(scratch)
+        games = _finish_copy(scratch)
         with (
             Store.open(scratch) as source,
             Store.create(target, source=source.database) as store,
         ):
-            _refuse(differences(store), target)
+            _refuse_differences(differences(store), target)
     return games
 
 
 def verify(backup: Path, *, records: bool = False) -> list[str]:
-    """The differences found in a backup; none if it is sound. `records` also re-runs every game."""
-    with _scratch_file(_temporary(), backup.name) as scratch:
+    """Return the differences in a backup, one line each; an empty list means that it is sound.
+
+    The backup itself is not changed: a copy of it is brought up to this program's schema and
+    compared. With `records` every game is played again from its record.
+    """
+    with _scratch_file(_temporary_folder(), backup.name) as scratch:
         _copy_backup(backup, scratch)
         with Store.open(scratch) as store:
             return differences(store, records=records)
 
 
 def unfinished_copies(store: Store) -> list[Path]:
-    """Copies left by killed processes where a ladder, its backups and temporary files are."""
-    file = store.database.path
-    places = {_temporary(), *([file.absolute().parent] if file else [])}
-    places |= {
-        Path(entry.subject).parent
-        for entry in store.audit.latest(LATEST_ENTRIES)
-        if entry.kind is AuditKind.BACKUP
-    }
-    return [copy for place in sorted(places) for copy in _unfinished(place)]
+    """Return the folders of unfinished copies that killed processes left on this machine.
+
+    Searched are the folder for temporary files, the ladder's own folder, and the folders of the
+    backups that the latest entries of the audit log name.
+    """
+    parents = {_temporary_folder()}
+    if store.database.path is not None:
+        parents.add(store.database.path.absolute().parent)
+    for entry in store.audit.latest(LATEST_ENTRIES):
+        if entry.kind is AuditKind.BACKUP:
+            parents.add(Path(entry.subject).parent)
+    return [folder for parent in sorted(parents) for folder in _abandoned_folders(parent)]
 
 
 def differences(store: Store, *, records: bool = False) -> list[str]:
-    """Differences of a ladder: damaged or senseless values, broken references, ratings that do not
-    follow from the games; `records` as for `season_differences`."""
-    found = find_damage(store.database)
-    for season in store.seasons.all() if not found else ():
-        found += [
-            f"season {season.name}: {line}"
-            for line in season_differences(store, season, records=records)
-        ]
-    return found
+    """Return everything that is wrong with a ladder's stored data, one line each.
+
+    Those are damaged or senseless values and broken references, or else the differences of every
+    season, which cannot be computed from damaged tables. With `records` every game is also played
+    again from its record.
+    """
+    lines = find_damage(store.database)
+    if lines:
+        return lines
+    for season in store.seasons.all():
+        for line in season_differences(store, season, records=records):
+            lines.append(f"season {season.name}: {line}")
+    return lines
 
 
 def season_differences(
     store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
 ) -> list[str]:
-    """Differences between a season and what its games and its seed give, one line each.
+    """Return where a season's stored ratings and results do not follow from its games.
 
-    records  also re-run every record, which takes a millisecond or two for each, compare it with
-             the season's seed, the versions and their files, and follow the season's chain
-    proof    how records are re-run
+    Each difference is one line; an empty list means that all is well.
+
+    records  also play every game again from its record, which takes a millisecond or two each,
+             compare it with the season's seed, and check the bots' archives and the hash chain
+    proof    the function that plays the records again
     """
     try:
-        found = store.ratings.differences(season, records=records, proof=proof)
-        if records and not found:
-            found = _archive_differences(store, season) + _chain_differences(store, season)
+        lines = store.ratings.differences(season, records=records, proof=proof)
+        if records and not lines:
+            lines = _archive_differences(store, season) + _chain_differences(store, season)
     except (LadderError, *UNREADABLE_ERRORS) as error:
+        # An unreadable value is named best by the check of the tables, if that sees it.
         return find_damage(store.database) or [f"it cannot be read: {error}"]
-    return found
+    return lines
 
 
 def _archive_differences(store: Store, season: StoredSeason) -> list[str]:
-    found = []
+    """Return a line for each bot version of a season whose stored archive is damaged or missing."""
+    lines = []
     for version in store.history.players(season):
         try:
             stored_files(store.bots.archive(version.digest), version.digest)
         except (BundleDamaged, LadderError) as error:
-            found.append(f"{version.label}: {error}")
-    return found
+            lines.append(f"{version.label}: {error}")
+    return lines
 
 
 def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
+    """Return one line if a season's hash chain is broken or has not its stored head, else [].
+
+    The chain may be longer than `season` says, since games are stored while this runs.
+    """
     try:
-        (link,) = deque(follow(export_lines(store, season)), maxlen=1)
+        # The opening line always gives a link; only the last link is needed.
+        (last_link,) = deque(follow(export_lines(store, season)), maxlen=1)
     except ChainBroken as broken:
         return [f"its chain is broken: {broken}"]
-    if link.place < season.place:
-        return [f"its chain ends at place {link.place}, not {season.place}"]
-    if link.place == season.place and link.head != season.head:
-        return [f"its chain's head is {season.head}, not {link.head}"]
+    if last_link.place < season.place:
+        return [f"its chain ends at place {last_link.place}, not {season.place}"]
+    if last_link.place == season.place and last_link.head != season.head:
+        return [f"its chain's head is {season.head}, not {last_link.head}"]
     return []
 
 
-def _verified(path: Path) -> int:
-    """Look through a copy, and leave it as one plain file; how many games are in it.
+def _finish_copy(path: Path) -> int:
+    """Verify a copy of a ladder, make it a single file, and return its number of games.
 
-    What proved who somebody is ends in it: it may have been revoked since.
+    All codes, tokens and sessions of the copy end, since the original may have revoked them by the
+    time the copy is used. Raises `StoreDamaged` if the copy is not sound.
     """
     with Store.open(path) as store:
-        _refuse(differences(store), str(path))
+        _refuse_differences(differences(store), str(path))
         store.accounts.end_everything()
         games = store.ratings.last_seq()
     with closing(sqlite3.connect(path)) as connection:
@@ -175,13 +198,17 @@ def _verified(path: Path) -> int:
     return games
 
 
-def _refuse(found: list[str], where: str) -> None:
-    if found:
-        raise StoreDamaged(f"the copy at {where} is not sound: {found[0]}")
+def _refuse_differences(lines: list[str], location: str) -> None:
+    """Raise `StoreDamaged` with the first of a copy's differences, if it has any."""
+    if lines:
+        raise StoreDamaged(f"the copy at {location} is not sound: {lines[0]}")
 
 
 def _copy_backup(backup: Path, target: Path) -> None:
-    """Copy a backup, and bring the copy up to this program's schema."""
+    """Copy a backup to a new file, and bring the copy up to this program's schema.
+
+    Errors name the backup, not the copy, whose path the user does not know.
+    """
     if not backup.is_file():
         raise StoreError(f"there is no backup at {backup}")
     _copy_sqlite(backup, target)
@@ -195,22 +222,25 @@ def _copy_backup(backup: Path, target: Path) -> None:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
-    """SQLite's own copy of a snapshot; writers go on meanwhile."""
-    # Like the ladder itself for its owner alone: seeds of games to come are in it.
+    """Copy a consistent snapshot of a SQLite database; others may write to it meanwhile."""
+    # Only its owner may read the copy, like the ladder: it has the seeds of games to come.
     target.touch(mode=0o600)
     try:
         with (
-            closing(sqlite3.connect(read_only_uri(source.resolve()), uri=True)) as old,
-            closing(sqlite3.connect(target)) as new,
+            closing(sqlite3.connect(read_only_uri(source.resolve()), uri=True)) as original,
+            closing(sqlite3.connect(target)) as copy,
         ):
-            old.backup(new)
+            original.backup(copy)
     except sqlite3.Error as error:
         raise StoreError(f"{source} cannot be copied to {target}: {error}") from None
 
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[Path]:
-    """A path next to `target` that becomes it, whole, if all goes well."""
+    """Yield the path of a new file that is moved to `target` at the end, unless the block raises.
+
+    Raises `StoreError` if `target`, or a left-over journal of a database there, exists.
+    """
     if target.exists():
         raise StoreError(f"{target} is there already; name a new file")
     refuse_leftovers(target)
@@ -219,27 +249,28 @@ def _new_file(target: Path) -> Iterator[Path]:
         put_in_place(scratch, target)
 
 
-def _temporary() -> Path:
+def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir())
 
 
 @contextmanager
-def _scratch_file(place: Path, name: str) -> Iterator[Path]:
-    """A path in a locked folder in `place` for this user alone, which is removed at the end.
+def _scratch_file(parent: Path, name: str) -> Iterator[Path]:
+    """Yield the path of a new file in a private, locked folder, which is removed at the end.
 
-    Those of killed processes in the same place are removed first.
+    The folder is made in `parent`; its name begins with `name`. Folders that killed processes left
+    in `parent` are removed first.
     """
-    for copy in _unfinished(place):
-        shutil.rmtree(copy, ignore_errors=True)
+    for abandoned in _abandoned_folders(parent):
+        shutil.rmtree(abandoned, ignore_errors=True)
     while True:
         try:
-            folder = Path(tempfile.mkdtemp(_UNFINISHED, f".{name}-", place))
+            folder = Path(tempfile.mkdtemp(_UNFINISHED, f".{name}-", parent))
         except OSError as error:
             reason = error.strerror or error
-            raise StoreError(f"no file can be made in {place}: {reason}") from None
+            raise StoreError(f"no file can be made in {parent}: {reason}") from None
         with _locked(folder, wait=True):
             if not folder.exists():
-                continue  # another process took it for unfinished before it was locked
+                continue  # another process took it for an abandoned one before it was locked
             try:
                 yield folder / "ladder.db"
             finally:
@@ -247,30 +278,37 @@ def _scratch_file(place: Path, name: str) -> Iterator[Path]:
             return
 
 
-def _unfinished(place: Path) -> Iterator[Path]:
-    """Copies left by killed processes, each locked until the next one is asked for."""
-    for copy in sorted(place.glob(f".*{_UNFINISHED}")):
-        with _locked(copy) as locked:
-            if locked:
-                yield copy
+def _abandoned_folders(parent: Path) -> Iterator[Path]:
+    """Yield each folder of an unfinished copy in `parent` that no running process has locked.
+
+    The folder stays locked until the caller asks for the next one, so that it can be removed.
+    """
+    for folder in sorted(parent.glob(f".*{_UNFINISHED}")):
+        with _locked(folder) as is_ours:
+            if is_ours:
+                yield folder
 
 
 @contextmanager
 def _locked(folder: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Lock a folder; False if another process has locked it, or if nobody can lock it."""
+    """Lock a folder for the block, and yield True if that succeeded.
+
+    It yields False if another process holds the lock and `wait` is False, if the folder cannot be
+    opened, and on Windows, which has no such locks.
+    """
     try:
-        fcntl: Any = import_module("fcntl")  # which Windows lacks
-        # With the slash nothing but a folder is opened, which could keep this waiting.
+        fcntl: Any = import_module("fcntl")
+        # The slash makes this fail for anything but a folder: opening a named pipe would block.
         descriptor = os.open(f"{folder}/", os.O_RDONLY)
     except (ImportError, OSError):
         yield False
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        locked = True
+        is_ours = True
     except OSError:
-        locked = False
+        is_ours = False
     try:
-        yield locked
+        yield is_ours
     finally:
         os.close(descriptor)

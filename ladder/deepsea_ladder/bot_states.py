@@ -1,15 +1,13 @@
-"""The table of who may do what to a bot in each of its states.
+"""The states of a bot: the table of permitted changes, and the strikes that suspend it.
 
-Invariants: pure; the store asks it within each change of a bot, and pages offer what it allows;
-what an operator has decided only an operator undoes; what the ladder did because of strikes is
-undone by other files or by an operator, and because of damaged files by the same files, too; a
-bot's name never changes, and its state does not when its author is renamed, blocked or anonymised.
+Invariants: pure. The store asks the table within each change of a bot, and pages offer what it
+permits. Only an operator undoes an operator's decision; a suspension for strikes ends with other
+files or by an operator, one for damaged files also with the same files. A bot's state does not
+change when its author is renamed, blocked or anonymised, and its name never changes.
 
-Strikes: when a bot's faults, forfeits and void games take it out of the ladder.
-
-Invariants: pure; judges only the last games of a bot's present version, of those scheduled since
-it was submitted or enabled; a bot that plays most of its games through without faults is never
-taken out; a void game counts only for the bot that was asked when it became void.
+Strikes look only at the last games of a bot's present version that were scheduled since it was
+submitted or enabled. A bot that finishes most of its games without faults is never suspended; a
+void game counts only for the bot whose decision was due when the game became void.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from deepsea_ladder.rating import SeatResult
 
 
 class BotDeed(StrEnum):
-    """Something that is done to a bot, and by whom."""
+    """An event that may change a bot's state, with its cause."""
 
     OTHER_FILES = "its author submits other files"
     SAME_FILES = "its author submits the same files"
@@ -53,7 +51,7 @@ RIGHTS: Mapping[BotDeed, tuple[BotState, frozenset[BotState]]] = {
     BotDeed.STRIKE: (_SUSPENDED, frozenset({_ACTIVE})),
     BotDeed.DAMAGE: (_SUSPENDED, frozenset({_ACTIVE})),
 }
-"""The state after each deed, and the states in which it may be done."""
+"""For each deed the state after it, and the states in which it is permitted."""
 _REMEDIES = {
     _SUSPENDED: "submit it with other files, or ask whoever runs the ladder to enable it",
     _DISABLED: "ask whoever runs the ladder, who alone can enable it",
@@ -61,7 +59,13 @@ _REMEDIES = {
 
 
 def state_after(deed: BotDeed, bot: str, state: BotState, reason: str | None) -> BotState:
-    """The state of a bot after a deed. Raises `SubmissionError` if it may not be done."""
+    """Return the state of a bot after a deed.
+
+    bot     the bot's name, for the message
+    state   its present state
+    reason  the stored reason for that state
+    Raises `SubmissionError`, with the author's remedy, if the deed is not permitted.
+    """
     after, allowed = RIGHTS[deed]
     if state not in allowed:
         raise SubmissionError(f"{bot} is {state}: {reason}", _REMEDIES.get(state, ""))
@@ -69,30 +73,34 @@ def state_after(deed: BotDeed, bot: str, state: BotState, reason: str | None) ->
 
 
 def changes_state(deed: str, state: BotState) -> bool:
-    """True if a deed may be done in this state, and leads to another one: pages offer it then."""
+    """Return True if a deed is permitted in this state and leads to another one.
+
+    `deed` is the name of a `BotDeed`. Pages offer the deed if this is True.
+    """
     after, allowed = RIGHTS[BotDeed[deed]]
     return state in allowed and state is not after
 
 
 @dataclass(frozen=True, slots=True)
 class StrikeRules:
-    """Limits of what a bot may do; beyond any of them it is suspended."""
+    """The limits of a bot's conduct; a bot that reaches one of them is suspended."""
 
     absences: int = 3
-    """Games in a row that it forfeited by a fault that ends the stream."""
+    """Games in a row that the bot forfeited by a fault that ends its stream, such as a crash."""
     spoiled: int = 5
-    """Games of its last `games` that it forfeited, for whatever fault, or in which it had two
-    faults."""
+    """Games, of its last `games`, that the bot forfeited or in which it had two faults."""
     games: int = 10
+    """The number of last games in which `spoiled` is counted."""
     voids: int = 5
-    """Games of its last `attempts` that became void while it was asked, if those are most of the
-    void ones among them."""
+    """Games, of its last `attempts`, that became void while the bot's decision was due. They count
+    only if they are more than half of the void games among those attempts."""
     attempts: int = 20
+    """The number of last attempts, void or not, in which `voids` is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits of retries and of strikes; these are the same on every ladder.
+    """The limits of retries and strikes, which are the same on every ladder.
 
     They never change a rating.
     """
@@ -106,7 +114,7 @@ class RetryPolicy:
     comparisons: int = 5
     """Attempts in a row without a block after which a comparison has failed."""
     steps: int = 3
-    """Attempts in a row to play on a game of a person after which it is void."""
+    """Attempts in a row to continue a person's game after which it is void."""
     strikes: StrikeRules = field(default_factory=StrikeRules)
     """When a bot is suspended."""
 
@@ -115,29 +123,38 @@ class Appearance(NamedTuple):
     """A bot in one attempt at a game."""
 
     result: SeatResult | None
-    """None if the game became void while some bot was asked."""
+    """The bot's result; None if the game became void while a bot's decision was due."""
     asked: bool = False
-    """Of a void game: whether it was this bot that was asked."""
+    """True if the game became void while this bot's decision was due."""
 
 
 def conduct(
     bot: str, newest_first: Sequence[Appearance], rules: StrikeRules
 ) -> tuple[BotConduct, str | None]:
-    """The conduct of a bot in its last games, and the reason to disable it, if there is one."""
-    results = [one.result for one in newest_first if one.result is not None]
-    asked = [one.asked for one in newest_first[: rules.attempts] if one.result is None]
+    """Return a bot's conduct in its last games, and the reason to suspend it or None.
+
+    bot           the bot's name
+    newest_first  its attempts at games, finished and void ones, the newest first
+    """
+    results = [attempt.result for attempt in newest_first if attempt.result is not None]
+    void_attempts = [
+        attempt for attempt in newest_first[: rules.attempts] if attempt.result is None
+    ]
     absences = sum(1 for _ in takewhile(lambda result: result.absent, results))
-    spoiled = sum(map(_is_spoiled, results[: rules.games]))
-    voids = sum(asked)
+    spoiled = sum(_is_spoiled(result) for result in results[: rules.games])
+    voids = sum(attempt.asked for attempt in void_attempts)
+    other_voids = len(void_attempts) - voids
     reason = None
     if absences >= rules.absences:
         reason = f"{absences} games in a row without it"
     elif spoiled >= rules.spoiled:
         reason = f"{spoiled} of its last {rules.games} games it forfeited, or had two faults in"
-    elif voids >= rules.voids and voids > len(asked) - voids:
+    elif voids >= rules.voids and voids > other_voids:
+        # A bot among others that void as often is hardly the cause.
         reason = f"{voids} of its last {rules.attempts} games became void while it was asked"
     return BotConduct(bot=bot, absences=absences, spoiled=spoiled, voids=voids), reason
 
 
 def _is_spoiled(result: SeatResult) -> bool:
+    """Return True if the bot forfeited the game or had two faults or more in it."""
     return result.forfeit is not None or result.faults > 1

@@ -2,18 +2,20 @@
 
     LadderError
     ├── StoreError             a request that the store cannot do, or not a store
-    │   ├── NotOnLadder        a season, bot, version or game that there is not
+    │   ├── NotOnLadder        a season, bot, version or game that does not exist
     │   ├── SeasonClosed       a season that gets no more games
-    │   ├── StoreUnavailable   not now: locked, full disk, server away; nothing changed, try again
+    │   ├── SeasonPaused       a season whose games are not started until it is resumed
+    │   ├── StoreUnavailable   locked, disk full or server away; nothing changed, try again
     │   ├── StoreGone          its file was removed or replaced while it was open
     │   └── StoreDamaged       the store contradicts itself; go back to a backup
-    ├── ChainBroken            an export that was changed, or from which something was dropped
+    ├── ChainBroken            an export that was changed, or from which lines were removed
     ├── NotAChain              a file that is no export
-    ├── AccountError           an account's change that is not possible now
-    │   └── CodeRefused        a code that there is not, or not any more
-    ├── SubmissionError        somebody else's bot, files that play already, or too much of them
-    │   ├── LimitReached       a limit of what is asked from afar; has when to come back
-    │   └── KeyReused          another archive under the key of a submission that is there
+    ├── AccountError           a change that the account's present state does not permit
+    │   ├── NameNeeded         a code for a new author without a name
+    │   └── CodeRefused        a code that does not exist, or is used, revoked or expired
+    ├── SubmissionError        somebody else's bot, files that play already, or too many of them
+    │   ├── LimitReached       a limit of calls; has the seconds to wait
+    │   └── KeyReused          another archive under the key of an existing submission
     ├── AnalysisError          a game that cannot be analysed, or a result that is not stored
     ├── PersonGameError        a decision in a game of a person that is not due
     ├── SeasonError            invalid settings of a season, or of the ladder
@@ -28,7 +30,7 @@ from __future__ import annotations
 
 import re
 
-_ROW = re.compile(r"table \w+, row \d+(?=:)")
+_DAMAGED_ROW = re.compile(r"table \w+, row \d+(?=:)")
 DISK_FULL = "the disk of the ladder is full, and its operator has to make room; nothing was changed"
 
 
@@ -41,7 +43,7 @@ class StoreError(LadderError):
 
 
 class NotOnLadder(StoreError):
-    """There is no season, bot, version or game of that name; the message names nothing else."""
+    """No season, bot, version or game has that name; the message names nothing else."""
 
 
 class SeasonClosed(StoreError):
@@ -53,10 +55,10 @@ class SeasonPaused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store cannot be reached or written now; nothing changed, and it is worth trying again.
+    """The store cannot be reached or written now; nothing changed, and a retry may succeed.
 
-    reason  a trouble that lasts until somebody ends it, for callers who may not know the store's
-            place; "" if it is only busy
+    reason  the cause, such as a full disk, if an operator has to remove it, in words that do not
+            show where the store is; "" if the store is only busy
     """
 
     def __init__(self, message: str, reason: str = "") -> None:
@@ -65,16 +67,16 @@ class StoreUnavailable(StoreError):
 
 
 class StoreGone(StoreError):
-    """The file that was opened is not there any more; what is written now would be lost."""
+    """The file that was opened does not exist any more; whatever is written would be lost."""
 
 
 class StoreDamaged(StoreError):
     """The store's content contradicts itself.
 
-    damage         one line on the damage, which authors may read
-    ladder         the place of the store, which they may not; "" as long as nobody has added it
-    table, column  those of a value that its column does not allow, as long as its row is not known;
-                   else ""
+    damage         one line about the damage, which authors may read
+    ladder         the store's path or URL, which they may not; "" if it is not added yet
+    table, column  the names of a column with a value that it does not permit, if the row is not
+                   known yet; else ""
     """
 
     def __init__(self, damage: str, table: str = "", column: str = "", *, ladder: str = "") -> None:
@@ -85,10 +87,12 @@ class StoreDamaged(StoreError):
 
     @property
     def row(self) -> str:
-        """The table and the number of a row that is known to be damaged, which anybody may read,
-        without what stands there; else ""."""
-        row = _ROW.match(self.damage)
-        return row[0] if row else ""
+        """The damaged row as `table T, row N`, without its content; "" if it is not known.
+
+        Anybody may read this.
+        """
+        match = _DAMAGED_ROW.match(self.damage)
+        return match[0] if match else ""
 
 
 class ChainBroken(LadderError):
@@ -100,7 +104,7 @@ class NotAChain(LadderError):
 
 
 class AccountError(LadderError):
-    """A change of an account that makes sense, but not in its present state."""
+    """A change that the present state of the account does not permit."""
 
 
 class NameNeeded(AccountError):
@@ -108,14 +112,20 @@ class NameNeeded(AccountError):
 
 
 class CodeRefused(AccountError):
-    """A code that was mistyped, redeemed or revoked, or has expired: the message is the same."""
+    """A code was mistyped, redeemed or revoked, or has expired.
+
+    The message does not say which, so that it tells nothing about codes of others.
+    """
 
 
 class SubmissionError(LadderError):
-    """A version that is not stored: the name is somebody else's, its files play already, its bot
-    was taken out, or its author has submitted enough.
+    """A version is not stored.
 
-    remedy  what the author can do; "" if `found` says it
+    The bot's name is another author's, its files play already, the bot was suspended or disabled,
+    or its author has submitted too often.
+
+    found   the reason, one line
+    remedy  the author's way out; "" if `found` says it
     """
 
     def __init__(self, found: str, remedy: str = "") -> None:
@@ -125,9 +135,10 @@ class SubmissionError(LadderError):
 
 
 class LimitReached(SubmissionError):
-    """A limit of submissions or analyses.
+    """An author or address has reached a limit of submissions, analyses, games or calls.
 
-    `retry_after` is in seconds; None where waiting does not help.
+    `retry_after` is the number of seconds after which a retry may succeed; None if waiting does not
+    help.
     """
 
     def __init__(self, message: str, retry_after: int | None = None) -> None:
@@ -136,19 +147,19 @@ class LimitReached(SubmissionError):
 
 
 class KeyReused(SubmissionError):
-    """The key is that of a submission of other bytes."""
+    """The key of a submission was used before, for an archive with other bytes."""
 
 
 class AnalysisError(LadderError):
-    """A game that cannot be analysed, or the result of an analysis that is not stored."""
+    """A game cannot be analysed, or the result of an analysis cannot be stored."""
 
 
 class PersonGameError(LadderError):
-    """A decision in a game of a person that is not due now."""
+    """A decision in a person's game is not due now."""
 
 
 class SeasonError(LadderError):
-    """A season's settings, or the ladder's, make no sense."""
+    """The settings of a season or of the ladder are invalid."""
 
 
 class PairingError(LadderError):

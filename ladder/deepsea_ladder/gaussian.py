@@ -18,16 +18,22 @@ _SQRT_2_OVER_PI = 0.7978845608028654
 _ONE_OVER_SQRT_2PI = 0.3989422804014327
 _ONE_OVER_SQRT_PI = 0.5641895835477563
 _TAIL = 50.0
-"""From here on the tail's own series is more accurate than a difference of large numbers."""
+"""Beyond this distance a series for the tail is better than a difference of large numbers."""
 
 
 def exp(x: float) -> float:
-    """e to the power of x, for x up to 700; 0 below -745."""
+    """Return e to the power of x, for x up to 700; 0 below -745.
+
+    x is split into `k` natural logarithms of 2 and a remainder `r` of at most half of one, so that
+    the result is 2**k times exp(r).
+    """
     if x < -745.0:
         return 0.0
-    k = int(x * _LOG2_E + (0.5 if x > 0.0 else -0.5))
+    half = 0.5 if x > 0.0 else -0.5
+    k = int(x * _LOG2_E + half)  # rounded to the nearest whole number
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    # The diagonal Padé approximant of order 6: whole coefficients, error below 1e-18 here.
+    # exp(r) by the diagonal Padé approximant of order 6: its coefficients are whole numbers, and
+    # its error is below 1e-18 for such a small r.
     t = r * r
     even = 665280.0 + t * (75600.0 + t * (840.0 + t))
     odd = r * (332640.0 + t * (10080.0 + t * 42.0))
@@ -35,65 +41,72 @@ def exp(x: float) -> float:
 
 
 def _erf_small(x: float) -> float:
-    """The error function for |x| up to 0.46875."""
-    # This and the next function: W. J. Cody's rational approximations, Math. Comp. 23 (1969).
+    """Return the error function of x, for |x| up to 0.46875.
+
+    W. J. Cody's rational approximation, Math. Comp. 23 (1969): two polynomials by Horner's rule.
+    """
     t = x * x
-    above = 1.85777706184603153e-1
-    above = above * t + 3.16112374387056560e0
-    above = above * t + 1.13864154151050156e2
-    above = above * t + 3.77485237685302021e2
-    above = above * t + 3.20937758913846947e3
-    below = t + 2.36012909523441209e1
-    below = below * t + 2.44024637934444173e2
-    below = below * t + 1.28261652607737228e3
-    below = below * t + 2.84423683343917062e3
-    return x * above / below
+    numerator = 1.85777706184603153e-1
+    numerator = numerator * t + 3.16112374387056560e0
+    numerator = numerator * t + 1.13864154151050156e2
+    numerator = numerator * t + 3.77485237685302021e2
+    numerator = numerator * t + 3.20937758913846947e3
+    denominator = t + 2.36012909523441209e1
+    denominator = denominator * t + 2.44024637934444173e2
+    denominator = denominator * t + 1.28261652607737228e3
+    denominator = denominator * t + 2.84423683343917062e3
+    return x * numerator / denominator
 
 
 def _erfcx(x: float) -> float:
-    """exp(x * x) * erfc(x) for x from 0.46875 on."""
+    """Return the scaled complement of the error function, exp(x * x) * erfc(x), for x >= 0.46875.
+
+    It stays of moderate size where erfc(x) itself vanishes. W. J. Cody's rational approximations,
+    Math. Comp. 23 (1969): one up to 4, and one in 1 / x² beyond it.
+    """
     if x <= 4.0:
-        above = 2.15311535474403846e-8
-        above = above * x + 5.64188496988670089e-1
-        above = above * x + 8.88314979438837594e0
-        above = above * x + 6.61191906371416295e1
-        above = above * x + 2.98635138197400131e2
-        above = above * x + 8.81952221241769090e2
-        above = above * x + 1.71204761263407058e3
-        above = above * x + 2.05107837782607147e3
-        above = above * x + 1.23033935479799725e3
-        below = x + 1.57449261107098347e1
-        below = below * x + 1.17693950891312499e2
-        below = below * x + 5.37181101862009858e2
-        below = below * x + 1.62138957456669019e3
-        below = below * x + 3.29079923573345963e3
-        below = below * x + 4.36261909014324716e3
-        below = below * x + 3.43936767414372164e3
-        below = below * x + 1.23033935480374942e3
-        return above / below
+        numerator = 2.15311535474403846e-8
+        numerator = numerator * x + 5.64188496988670089e-1
+        numerator = numerator * x + 8.88314979438837594e0
+        numerator = numerator * x + 6.61191906371416295e1
+        numerator = numerator * x + 2.98635138197400131e2
+        numerator = numerator * x + 8.81952221241769090e2
+        numerator = numerator * x + 1.71204761263407058e3
+        numerator = numerator * x + 2.05107837782607147e3
+        numerator = numerator * x + 1.23033935479799725e3
+        denominator = x + 1.57449261107098347e1
+        denominator = denominator * x + 1.17693950891312499e2
+        denominator = denominator * x + 5.37181101862009858e2
+        denominator = denominator * x + 1.62138957456669019e3
+        denominator = denominator * x + 3.29079923573345963e3
+        denominator = denominator * x + 4.36261909014324716e3
+        denominator = denominator * x + 3.43936767414372164e3
+        denominator = denominator * x + 1.23033935480374942e3
+        return numerator / denominator
     t = 1.0 / (x * x)
-    above = 1.63153871373020978e-2
-    above = above * t + 3.05326634961232344e-1
-    above = above * t + 3.60344899949804439e-1
-    above = above * t + 1.25781726111229246e-1
-    above = above * t + 1.60837851487422766e-2
-    above = above * t + 6.58749161529837803e-4
-    below = t + 2.56852019228982242e0
-    below = below * t + 1.87295284992346725e0
-    below = below * t + 5.27905102951428412e-1
-    below = below * t + 6.05183413124413191e-2
-    below = below * t + 2.33520497626869185e-3
-    return (_ONE_OVER_SQRT_PI - t * above / below) / x
+    numerator = 1.63153871373020978e-2
+    numerator = numerator * t + 3.05326634961232344e-1
+    numerator = numerator * t + 3.60344899949804439e-1
+    numerator = numerator * t + 1.25781726111229246e-1
+    numerator = numerator * t + 1.60837851487422766e-2
+    numerator = numerator * t + 6.58749161529837803e-4
+    denominator = t + 2.56852019228982242e0
+    denominator = denominator * t + 1.87295284992346725e0
+    denominator = denominator * t + 5.27905102951428412e-1
+    denominator = denominator * t + 6.05183413124413191e-2
+    denominator = denominator * t + 2.33520497626869185e-3
+    return (_ONE_OVER_SQRT_PI - t * numerator / denominator) / x
 
 
 def pdf(x: float) -> float:
-    """The density of the standard normal distribution."""
+    """Return the density of the standard normal distribution at x."""
     return _ONE_OVER_SQRT_2PI * exp(-0.5 * (x * x))
 
 
 def cdf(x: float) -> float:
-    """The probability that a standard normal variable is at most x."""
+    """Return the probability that a standard normal variable is at most x."""
     z = x / _SQRT_2
+    # The tails are computed by `_erfcx`, since 0.5 + 0.5 * erf(z) would lose their digits.
     if z < -0.46875:
         return 0.5 * _erfcx(-z) * exp(-(z * z))
     if z > 0.46875:
@@ -102,7 +115,10 @@ def cdf(x: float) -> float:
 
 
 def quantile(p: float) -> float:
-    """The x with `cdf(x) == p`, for p from 0.0001 to 0.9999; slow (bisection), for constants."""
+    """Return the x with `cdf(x) == p`, for p from 0.0001 to 0.9999.
+
+    It halves an interval until no double lies inside, which is slow: meant for constants.
+    """
     low, high = -5.0, 5.0
     while True:
         middle = 0.5 * (low + high)
@@ -114,38 +130,45 @@ def quantile(p: float) -> float:
             high = middle
 
 
-def above(x: float) -> tuple[float, float]:
-    """Condition N(x, 1) on being above 0: the shift of the mean, and the remaining variance.
+def condition_above_zero(x: float) -> tuple[float, float]:
+    """Condition the normal distribution N(x, 1) on being above 0.
 
-    The shift is pdf(x) / cdf(x); the variance goes from 1 towards 0 as x falls.
+    Returns the shift of its mean, which is pdf(x) / cdf(x), and its variance, which goes from 1
+    towards 0 as x falls.
     """
     if x > -0.6:
         shift = pdf(x) / cdf(x)
     elif x > -_TAIL:
+        # The same quotient, with the factor exp(-x * x / 2) cancelled, which nears 0 here.
         shift = _SQRT_2_OVER_PI / _erfcx(-x / _SQRT_2)
     else:
+        # The first terms of both series in 1 / x²; the exact formulas cancel too many digits here.
         t = 1.0 / (x * x)
-        return -x * (1.0 + t * (1.0 - t * (2.0 - 10.0 * t))), t * (1.0 - t * (6.0 - 50.0 * t))
+        shift = -x * (1.0 + t * (1.0 - t * (2.0 - 10.0 * t)))
+        return shift, t * (1.0 - t * (6.0 - 50.0 * t))
     return shift, 1.0 - shift * (shift + x)
 
 
-def within(x: float, margin: float) -> tuple[float, float]:
-    """Condition N(x, 1) on being within `margin` of 0: the shift, and the remaining variance.
+def condition_near_zero(x: float, margin: float) -> tuple[float, float]:
+    """Condition the normal distribution N(x, 1) on being within `margin` of 0.
 
-    The shift has the sign of -x. The margin must be positive.
+    Returns the shift of its mean, which has the sign of -x, and its variance. The margin must be
+    positive.
     """
     distance = -x if x < 0.0 else x
     if distance > _TAIL:
         distance = _TAIL  # beyond this, all draws are equally unlikely in doubles
+    # The ends of the interval as seen from the mean, the near one first.
     near, far = margin - distance, -margin - distance
     if near > -0.7:
-        left = cdf(near) - cdf(far)
-        at_near, at_far = pdf(near), pdf(far)
+        probability = cdf(near) - cdf(far)
+        density_near, density_far = pdf(near), pdf(far)
     else:
         # Both ends lie in one tail: everything is divided by the density at the near end.
-        at_near, at_far = 1.0, exp(-2.0 * margin * distance)
-        left = _erfcx(-near / _SQRT_2) - at_far * _erfcx(-far / _SQRT_2)
-        left /= _SQRT_2_OVER_PI
-    shift = (at_near - at_far) / left
-    rest = 1.0 - (shift * shift + (near * at_near - far * at_far) / left)
-    return (shift if x < 0.0 else -shift), rest
+        density_near, density_far = 1.0, exp(-2.0 * margin * distance)
+        probability = _erfcx(-near / _SQRT_2) - density_far * _erfcx(-far / _SQRT_2)
+        probability /= _SQRT_2_OVER_PI
+    shift = (density_near - density_far) / probability
+    slope = (near * density_near - far * density_far) / probability
+    variance = 1.0 - (shift * shift + slope)
+    return (shift if x < 0.0 else -shift), variance

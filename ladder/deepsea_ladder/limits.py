@@ -1,9 +1,9 @@
-"""The settings of a ladder: limits of calls from afar, of people's games and of comparisons.
+"""The settings of a ladder: limits of calls over the network, of people's games and comparisons.
 
-Invariants: pure; every limit is read in the one table, which `ladder settings` prints and changes,
-and each has a test; a setting changes no rated game; the order of checks goes round robin by
-author, so that nobody waits longer because somebody else submits much; a refusal that waiting helps
-against says for how many seconds.
+Invariants: pure; every limit is a field of `RemoteLimits`, which `ladder settings` prints and
+changes, and has a test; a setting changes no rated game; submissions are checked in turns of their
+authors, so that nobody waits longer because another author submits much; a refusal says after how
+many seconds a retry may succeed, if waiting helps at all.
 """
 
 from __future__ import annotations
@@ -23,30 +23,38 @@ DAY_MS = 24 * HOUR_MS
 CODE_DAYS = 14
 """Days that a code is valid by default."""
 SOON_S = 30
-"""When to come back if something has to be checked first."""
+"""Seconds to wait before a retry if the time until a queue moves on is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One line of the table."""
+    """A limit with its value in force, as `ladder settings` prints it."""
 
     name: str
     value: int
+    """The value in force."""
     unit: str
-    """The things that are counted."""
+    """The things that are counted, in the plural."""
     about: str
+    """One sentence for people."""
     default: int = 0
-    """The value, unless an operator has changed it."""
+    """The value in force unless an operator changes it."""
 
 
-def _limit(value: int, unit: str, about: str) -> int:
-    made: int = field(default=value, metadata={"unit": unit, "about": about, "default": value})
-    return made
+def _limit(default: int, unit: str, about: str) -> int:
+    """Declare a field of `RemoteLimits` with its default, and keep its unit and sentence with it.
+
+    The result is a dataclass field; its type is `int` for the type checker, like the field's value.
+    """
+    declared: int = field(
+        default=default, metadata={"unit": unit, "about": about, "default": default}
+    )
+    return declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLimits:
-    """The limits; these are the defaults of a ladder's settings, and tests take others."""
+    """The limits of a ladder, with their defaults."""
 
     archive_bytes: int = _limit(16 * MIB, "bytes", "A bot's archive.")
     chunk_bytes: int = _limit(32 * KIB, "bytes", "A part of a download.")
@@ -107,119 +115,150 @@ class RemoteLimits:
     streams: int = _limit(2000, "streams", "Open event streams of all.")
 
     def table(self) -> tuple[Limit, ...]:
-        """Every limit, in the order of this file."""
+        """Return every limit with its value and description, in the order of the fields."""
         return tuple(
-            Limit(one.name, getattr(self, one.name), **one.metadata) for one in fields(self)
+            Limit(limit.name, getattr(self, limit.name), **limit.metadata) for limit in fields(self)
         )
 
 
 USUAL_LIMITS = RemoteLimits()
-_LEAST = dict.fromkeys(("analyses", "requests", "streams", "play_tables", "CPU seconds"), 0)
-_LEAST |= {"bytes": KIB, "code_days": CODE_DAYS}
-_LEAST |= dict.fromkeys(("seconds", "requests a minute", "connections"), 10)
-"""The least value of a setting by its name or unit, if it is not 1."""
-_MOST = {"days": 36_500, "play_tables": 100, "play_tables_of_person": 100}
+_SMALLEST_VALUES = dict.fromkeys(
+    ("analyses", "requests", "streams", "play_tables", "CPU seconds"), 0
+)
+_SMALLEST_VALUES |= {"bytes": KIB, "code_days": CODE_DAYS}
+_SMALLEST_VALUES |= dict.fromkeys(("seconds", "requests a minute", "connections"), 10)
+"""The smallest value of a setting by its name or unit, if it is not 1."""
+_LARGEST_VALUES = {"days": 36_500, "play_tables": 100, "play_tables_of_person": 100}
 """The largest value of a setting by its name or unit, if it is not 10**12."""
 
 
 def check_setting(name: str, value: int | None) -> None:
-    """Raise `SeasonError` if there is no such setting, or it cannot be this; None: the default."""
-    units = {one.name: one.unit for one in USUAL_LIMITS.table()}
+    """Raise `SeasonError` if no setting has this name, or if it cannot have this value.
+
+    None stands for the default, which every setting may have.
+    """
+    units = {limit.name: limit.unit for limit in USUAL_LIMITS.table()}
     if name not in units:
-        near = difflib.get_close_matches(name, units, 1)
-        hint = f"did you mean {near[0]}?" if near else "`ladder settings` lists them"
+        similar_names = difflib.get_close_matches(name, units, 1)
+        hint = "`ladder settings` lists them"
+        if similar_names:
+            hint = f"did you mean {similar_names[0]}?"
         raise SeasonError(f"there is no setting {quoted(name, 40)}; {hint}")
     if value is not None:
         unit = units[name]
-        least = _LEAST.get(name, _LEAST.get(unit, 1))
-        most = _MOST.get(name, _MOST.get(unit, 10**12))
-        if not least <= value <= most:
-            raise SeasonError(f"{name} must lie between {least} and {most}, not {value}")
+        smallest = _SMALLEST_VALUES.get(name, _SMALLEST_VALUES.get(unit, 1))
+        largest = _LARGEST_VALUES.get(name, _LARGEST_VALUES.get(unit, 10**12))
+        if not smallest <= value <= largest:
+            raise SeasonError(f"{name} must lie between {smallest} and {largest}, not {value}")
 
 
 def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
-    """The limits with what an operator has changed."""
-    known = (one.name for one in fields(usual) if one.name in changed)
-    return replace(usual, **{name: changed[name] for name in known})
+    """Return the usual limits with an operator's changes.
+
+    `changed` has the stored values by name; a name that no limit has any more is ignored.
+    """
+    known_names = [limit.name for limit in fields(usual) if limit.name in changed]
+    return replace(usual, **{name: changed[name] for name in known_names})
 
 
 class Usage(NamedTuple):
     """The submissions of an author and of everybody; times in milliseconds since 1970."""
 
     open: int
-    """The author's submissions that wait or are being checked."""
+    """The number of the author's submissions that wait or are being checked."""
     times: Sequence[int]
-    """When the author's submissions of the last day came, in order."""
+    """The times of the author's submissions within the last day, ascending."""
     archives: int
     """Bytes of the author's archives."""
     waiting: int
-    """Submissions of everybody that wait."""
+    """The number of all authors' submissions that wait."""
     checks: Sequence[tuple[int, int]]
-    """The ends of the author's checks of the last hour, in order, and how long they took in
+    """The author's checks within the last hour, ascending: the time of the end, and the duration in
     milliseconds."""
 
 
-def check_limits(limits: RemoteLimits, used: Usage, size: int, at: int) -> None:
-    """Raise `LimitReached` if an author may not submit another archive of `size` bytes now."""
+def check_submission_limits(limits: RemoteLimits, used: Usage, size: int, now: int) -> None:
+    """Raise `LimitReached` if an author may not submit another archive of `size` bytes now.
+
+    used  the author's submissions so far, and everybody's that wait
+    now   in milliseconds since 1970
+    """
     if used.open >= limits.open_submissions:
         raise LimitReached(
             f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S
         )
     hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
-    for name, most, period in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
-        words = f"you have submitted {{}} times within {name}; {{}} are the most"
-        _check_rate(used.times, at, most, words, period)
+    for period_name, limit, period_ms in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
+        message = f"you have submitted {{}} times within {period_name}; {{}} are the most"
+        _check_rate(used.times, now, limit, message, period_ms)
     if used.archives + size > limits.author_bytes:
         raise LimitReached(
             f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
             f"{limits.author_bytes // MIB} MiB"
         )
-    _check_time(limits, used.checks, at)
+    _check_checking_time(limits, used.checks, now)
     if used.waiting >= limits.queue:
         raise LimitReached(f"{used.waiting} submissions wait already; no more are taken", SOON_S)
 
 
-def submissions_left(limits: RemoteLimits, times: Sequence[int], at: int) -> tuple[int, int]:
-    """The number of archives that an author may still submit within an hour and within a day.
+def submissions_left(limits: RemoteLimits, times: Sequence[int], now: int) -> tuple[int, int]:
+    """Return how many archives an author may still submit within this hour and within this day.
 
-    times  those of the author's submissions, in milliseconds since 1970, as `at` is
+    times  the times of the author's submissions, in milliseconds since 1970 like `now`
     """
-    of_hour, of_day = (len(_lately(times, at, period)) for period in (HOUR_MS, DAY_MS))
+    in_last_hour = len(_within_period(times, now, HOUR_MS))
+    in_last_day = len(_within_period(times, now, DAY_MS))
     return (
-        max(0, limits.submissions_per_hour - of_hour),
-        max(0, limits.submissions_per_day - of_day),
+        max(0, limits.submissions_per_hour - in_last_hour),
+        max(0, limits.submissions_per_day - in_last_day),
     )
 
 
-def _lately(times: Sequence[int], at: int, period: int) -> list[int]:
-    return [time for time in times if time > at - period]
+def _within_period(times: Sequence[int], now: int, period_ms: int) -> list[int]:
+    return [time for time in times if time > now - period_ms]
 
 
-def _check_rate(times: Sequence[int], at: int, most: int, words: str, period: int = DAY_MS) -> None:
-    if len(lately := _lately(times, at, period)) >= most:
-        wait = _seconds(lately[-most] + period - at) if most else None
-        raise LimitReached(words.format(len(lately), most), wait)
+def _check_rate(
+    times: Sequence[int], now: int, limit: int, message: str, period_ms: int = DAY_MS
+) -> None:
+    """Raise `LimitReached` if `limit` or more of these times lie within the last period.
 
-
-def _check_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], at: int) -> None:
-    lately = [(time, ms) for time, ms in checks if time > at - HOUR_MS]
-    over = sum(ms for _, ms in lately) - limits.check_seconds_per_hour * 1000
-    if over < 0:
+    times    ascending, in milliseconds since 1970 like `now`
+    message  a template with two fields: the number of times, and the limit
+    """
+    recent_times = _within_period(times, now, period_ms)
+    if len(recent_times) < limit:
         return
-    back = at
-    for time, ms in lately:  # the oldest leave the hour first
-        over -= ms
-        back = time + HOUR_MS
-        if over < 0:
+    wait_s = None  # a limit of 0 never permits anything
+    if limit:
+        # Fewer than `limit` remain in the period when this one leaves it.
+        wait_s = _whole_seconds(recent_times[-limit] + period_ms - now)
+    raise LimitReached(message.format(len(recent_times), limit), wait_s)
+
+
+def _check_checking_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], now: int) -> None:
+    """Raise `LimitReached` if the checks of an author's bots took too long within the last hour.
+
+    checks  the end of each check, ascending, and its duration; all times in milliseconds
+    """
+    recent_checks = [(end, ms) for end, ms in checks if end > now - HOUR_MS]
+    excess_ms = sum(ms for _, ms in recent_checks) - limits.check_seconds_per_hour * 1000
+    if excess_ms < 0:
+        return
+    retry_at = now
+    for end, ms in recent_checks:  # the oldest check leaves the hour first
+        excess_ms -= ms
+        retry_at = end + HOUR_MS
+        if excess_ms < 0:
             break
     raise LimitReached(
         f"the checks of your bots have taken {limits.check_seconds_per_hour} s within an hour",
-        _seconds(back - at),
+        _whole_seconds(retry_at - now),
     )
 
 
-def check_bots(limits: RemoteLimits, bots: int) -> None:
-    """Raise `LimitReached` if an author who has so many bots may not have another."""
+def check_bot_count(limits: RemoteLimits, bots: int) -> None:
+    """Raise `LimitReached` if an author who has this many bots may not have another."""
     if bots >= limits.bots:
         raise LimitReached(
             f"you have {bots} bots, and an author has at most {limits.bots}; withdraw one, or "
@@ -227,64 +266,84 @@ def check_bots(limits: RemoteLimits, bots: int) -> None:
         )
 
 
-def check_author(limits: RemoteLimits, times: Sequence[int], at: int) -> None:
-    """Raise `LimitReached` if an author may not ask now, in milliseconds since 1970.
+def check_analysis_rate(limits: RemoteLimits, times: Sequence[int], now: int) -> None:
+    """Raise `LimitReached` if an author has requested too many analyses within the last day.
 
-    times  when the author asked within the last day, in order
+    times  the times of the author's requests, ascending, in milliseconds since 1970 like `now`
     """
-    words = "you have asked for the analysis of {} games within a day; at most {} are taken"
-    _check_rate(times, at, limits.analyses_per_day, words)
+    message = "you have asked for the analysis of {} games within a day; at most {} are taken"
+    _check_rate(times, now, limits.analyses_per_day, message)
 
 
-def check_queue(limits: RemoteLimits, waiting: int) -> None:
-    """Raise `LimitReached` if so many analyses wait that no more are taken."""
+def check_analysis_queue(limits: RemoteLimits, waiting: int) -> None:
+    """Raise `LimitReached` if the number of waiting analyses has reached its limit."""
     if waiting >= limits.analysis_queue:
         raise LimitReached(f"{waiting} analyses wait already; no more are taken", SOON_S)
 
 
-def check_tables(
-    limits: RemoteLimits, tables: int, own: int, times: Sequence[int], at: int
+def check_person_games(
+    limits: RemoteLimits, games_under_way: int, own_games: int, times: Sequence[int], now: int
 ) -> None:
-    """Raise `LimitReached` if a person may not begin a game now.
+    """Raise `LimitReached` if a person may not begin another game now.
 
-    tables  games of people under way
-    own     the person's own ones of them
-    times   when the person's games of the last day began, in order
+    games_under_way  the number of all people's games that have not ended
+    own_games        the number of them that are this person's
+    times            the starts of the person's games, ascending, in milliseconds since 1970 like
+                     `now`
     """
     if not limits.play_tables:
         raise LimitReached("the ladder's operator lets nobody play here")
-    if own >= limits.play_tables_of_person:
-        raise LimitReached(f"you have {own} games under way: end or leave one first")
-    words = "you have begun {} games within a day; {} are the most"
-    _check_rate(times, at, limits.play_games_per_day, words)
-    if tables >= limits.play_tables:
+    if own_games >= limits.play_tables_of_person:
+        raise LimitReached(f"you have {own_games} games under way: end or leave one first")
+    message = "you have begun {} games within a day; {} are the most"
+    _check_rate(times, now, limits.play_games_per_day, message)
+    if games_under_way >= limits.play_tables:
         raise LimitReached(f"all {limits.play_tables} tables are taken: try again later", SOON_S)
 
 
-def size_in_words(count: int) -> str:
-    """`42 bytes`, `16 MiB`; rounded up, so that what is over a limit reads like that."""
-    return f"{count} bytes" if count < MIB else f"{-(-10 * count // MIB) / 10:g} MiB"
+def size_in_words(size: int) -> str:
+    """Return a number of bytes for people, such as `42 bytes` or `16.1 MiB`.
+
+    Tenths of MiB are rounded up, so that a size above a limit never looks equal to it.
+    """
+    if size < MIB:
+        return f"{size} bytes"
+    tenths = -(-10 * size // MIB)  # rounded up
+    return f"{tenths / 10:g} MiB"
 
 
-def _seconds(ms: int) -> int:
+def _whole_seconds(ms: int) -> int:
+    """Return milliseconds as seconds, rounded up, and at least 1."""
     return max(1, -(-ms // 1000))
 
 
-def check_order(
-    waiting: Iterable[tuple[int, int]], begun: Mapping[int, int], busy: Collection[int]
+def order_of_checks(
+    waiting: Iterable[tuple[int, int]],
+    last_starts: Mapping[int, int],
+    busy_authors: Collection[int],
 ) -> list[int]:
-    """The order in which submissions are checked, by their ids.
+    """Return the ids of waiting submissions in the order in which they are checked.
 
-    waiting  ids and authors, the oldest first
-    begun    for each author, when the last check of one of theirs began; missing before the first
-    busy     authors of whom one is being checked: theirs come after those of the others' first ones
+    Authors take turns: first one submission of each author, then a second one of each, and so on.
+    Authors who have a submission being checked come last in a turn; the others come in the order
+    in which they were last checked.
+
+    waiting       (submission id, author id), the oldest first
+    last_starts   by author id, the time when the last check began; authors without one are missing
+    busy_authors  ids of authors with a submission that is being checked
     """
     queues: dict[int, list[int]] = {}
-    for number, author in waiting:
-        queues.setdefault(author, []).append(number)
-    rank = {author: (author in busy, begun.get(author, -1), queues[author][0]) for author in queues}
-    authors = sorted(queues, key=lambda author: rank[author])
-    longest = max(map(len, queues.values()), default=0)
+    for submission, author in waiting:
+        queues.setdefault(author, []).append(submission)
+
+    def precedence(author: int) -> tuple[bool, int, int]:
+        return author in busy_authors, last_starts.get(author, -1), queues[author][0]
+
+    authors = sorted(queues, key=precedence)
+    turns = max(map(len, queues.values()), default=0)
     return [
-        queues[one][turn] for turn in range(longest) for one in authors if turn < len(queues[one])
+        queues[author][turn]
+        for turn in range(turns)
+        for author in authors
+        if turn < len(queues[author])
     ]

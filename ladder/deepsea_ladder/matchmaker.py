@@ -1,7 +1,7 @@
-"""The source of a season's games: who may be given one now, and the line-ups that follow.
+"""The choice of a season's next games from the bots in the store.
 
 Invariants: it reads the newest rotations and one row for each bot, however many games were played;
-the same store gives the same games to every caller; bots and authors are known by their ids, so
+the same store gives the same games to every caller; bots and authors are compared by their ids, so
 that a new name changes nothing.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from itertools import combinations
+from math import ceil
 from typing import TYPE_CHECKING
 
 from deepsea_ladder.model import RatedVersion, Rotation, StoredSeason
@@ -17,86 +18,105 @@ from deepsea_ladder.pairing import Candidate, choose
 if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
-LATELY = 500
-"""Rotations in which a meeting counts as lately."""
-SHARE = 50
+RECENT_ROTATIONS = 500
+"""The number of newest rotations in which meetings of bots and seats of authors are counted."""
+BOTS_PER_LINEUP = 50
 """A large ladder makes one line-up for this many bots in one call, since each call is costly."""
 
 
 class Matchmaker:
-    """The source of a season's games."""
+    """The source of a season's games.
+
+    Calling it returns the next games. It keeps the newest rotations between calls, so that each
+    call reads only those that were added since the last one.
+    """
 
     def __init__(self, store: Store, season: StoredSeason) -> None:
         self._store = store
         self._season = season
-        self._seen = 0
-        """The last rotation that is in `_lately`."""
-        self._lately: deque[frozenset[int]] = deque(maxlen=LATELY)
+        self._last_rotation = 0
+        """The number of the newest rotation in `_recent_lineups`."""
+        self._recent_lineups: deque[frozenset[int]] = deque(maxlen=RECENT_ROTATIONS)
+        """The ids of the versions in each of the newest rotations, the oldest first."""
         self._bots: dict[int, tuple[int, int]] = {}
-        """The ids of bot and author, of each version in `_lately` and of each that gets games."""
+        """The ids of bot and author by version id, for versions in `_recent_lineups` and those that
+        get games."""
         self._playing: list[RatedVersion] = []
+        """The versions that get games, as `candidates` read them last."""
 
-    def __call__(self, number: int, wanted: int) -> list[Rotation]:
-        """At least `wanted` games to follow job `number`.
+    def __call__(self, number: int, games: int) -> list[Rotation]:
+        """Return rotations with at least this many games in all, to be stored after job `number`.
 
         Raises `PairingError` if no table can be filled.
         """
         candidates = self.candidates()
         season = self._season.settings
-        fewest = min(season.seats)
+        games_per_rotation = min(season.seats)  # at least: every bot plays once in every seat
         lineups = choose(
             candidates,
             season.seats,
             season.pairing,
             season.rating,
-            max(-(-wanted // fewest), len(candidates) // SHARE),
-            f"{self._season.commitment}/{number}".encode(),
-            self._met(),
+            count=max(ceil(games / games_per_rotation), len(candidates) // BOTS_PER_LINEUP),
+            seed=f"{self._season.commitment}/{number}".encode(),
+            meetings=self._meetings(),
         )
         return [lineup.seatings() for lineup in lineups]
 
     def candidates(self) -> list[Candidate]:
-        """The bots that may be given a game now."""
-        queue = self._store.queue.for_pairing(self._season, LATELY, after=self._seen)
-        self._seen = queue.rotations
-        self._lately += queue.lately
-        known = {**self._bots, **queue.bots}
-        met = {version for bots in self._lately for version in bots}
-        self._bots = {version: known[version] for version in met | queue.bots.keys()}
+        """Return the bots that may be given a game now, as the store has them."""
+        queue = self._store.queue.for_pairing(
+            self._season, RECENT_ROTATIONS, after=self._last_rotation
+        )
+        self._last_rotation = queue.rotations
+        self._recent_lineups += queue.recent_lineups
+        known_bots = {**self._bots, **queue.bots}
+        recent_versions = {version for lineup in self._recent_lineups for version in lineup}
+        self._bots = {
+            version: known_bots[version] for version in recent_versions | queue.bots.keys()
+        }
         # A bot that was added between the two queries gets games from the next call on.
         self._playing = [
             entry
             for entry in self._store.ratings.entries(self._season, ())
             if entry.takes_part(self._season.settings) and entry.version.id in queue.last_rotation
         ]
-        had = Counter(self._bots[version][1] for bots in self._lately for version in bots)
+        author_of = {version: author for version, (_, author) in self._bots.items()}
+        seats_of_author = Counter(
+            author_of[version] for lineup in self._recent_lineups for version in lineup
+        )
         return [
             Candidate(
                 bot=entry.version.id,
-                author=self._bots[entry.version.id][1],
+                author=author_of[entry.version.id],
                 rating=entry.tally.rating,
                 games=entry.tally.games,
                 pending=queue.pending.get(entry.version.id, 0),
                 waited=queue.rotations - queue.last_rotation[entry.version.id],
-                lately=had[self._bots[entry.version.id][1]],
+                recent_seats=seats_of_author[author_of[entry.version.id]],
             )
             for entry in self._playing
         ]
 
-    def _met(self) -> Counter[tuple[int, int]]:
-        """How often two versions met lately. Those that replaced others have met whom they met."""
-        playing = self._playing
-        present = {entry.version.id: entry.version.id for entry in playing}
-        newest = {
+    def _meetings(self) -> Counter[tuple[int, int]]:
+        """Return how often each two playing versions met in the recent rotations, lower id first.
+
+        A former version that gets no games any more counts as its bot's current version, so that
+        a new version does not meet the same opponents all over again.
+        """
+        successors = {entry.version.id: entry.version.id for entry in self._playing}
+        current_versions = {
             self._bots[entry.version.id][0]: entry.version.id
-            for entry in playing
+            for entry in self._playing
             if entry.is_current
         }
         for version, (bot, _) in self._bots.items():
-            if bot in newest:
-                present.setdefault(version, newest[bot])
+            if bot in current_versions:
+                successors.setdefault(version, current_versions[bot])
         return Counter(
             pair
-            for bots in self._lately
-            for pair in combinations(sorted(present[bot] for bot in bots if bot in present), 2)
+            for lineup in self._recent_lineups
+            for pair in combinations(
+                sorted(successors[version] for version in lineup if version in successors), 2
+            )
         )

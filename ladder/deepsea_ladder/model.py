@@ -392,7 +392,7 @@ class PairingQueue(Struct, frozen=True):
 
     rotations: int
     """The number of rotations; they are numbered from 1."""
-    lately: Sequence[frozenset[int]]
+    recent_lineups: Sequence[frozenset[int]]
     """The line-ups of the newest rotations, the oldest first."""
     bots: Mapping[int, tuple[int, int]]
     """The ids of bot and author, of each version in them and of each that gets games."""

@@ -1,20 +1,19 @@
-"""Chooses the next line-ups: pairing by match quality, without starvation.
+"""The choice of the next line-ups by match quality, so that no bot starves.
 
-Invariants: pure and seeded; a bot is due after an interval that depends on its uncertainty and is
+Start reading at `choose`. Every line-up has an anchor, the bot that is due, and opponents that are
+drawn from all bots, with a greater probability for those against whom a game tells more. Where
+skills lie close, the draw is nearly uniform: if only neighbours met, differences of skill would
+travel slowly through a large field.
+
+Invariants: pure and seeded. A bot is due after an interval that depends on its uncertainty and is
 limited by `patience`, and the bot that has been due for longest comes first, so that no bot
-starves; every bot of a line-up plays once in every seat; two bots of one author meet only if the
-season allows it; the bots of an author share the seats of one author, and the precedence of what is
-little known ends where its author has had more, so that nobody gets more games by submitting again
-and again, or the same bot many times.
+starves. Every bot of a line-up plays once in every seat. Two bots of one author meet only if the
+season permits it. All bots of an author share the seats of one author, and bots with few games
+take precedence only until their author has had more than a fair share of seats: nobody gets more
+games by submitting often, or by submitting the same bot many times.
 
-Every line-up has an anchor, the bot that is due, and opponents from all bots, the likelier the more
-a game tells. Where skills lie close that is nearly chance alone: opponents next to the anchor only
-would carry the scale slowly through a large field.
-
-Random numbers from a seed, for pairings and schedules.
-
-Invariants: the same seed and label give the same numbers on every system; uniform for any range.
-Number i is made from SHA-256(seed, label, i); games have a stream of their own in `deepsea_rules`.
+`RandomStream` gives the random numbers of pairings and schedules: the same seed and label give the
+same numbers on every system. Games have random numbers of their own in `deepsea_rules`.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from deepsea_ladder.standings import LEARNT
 from deepsea_rules.randomness import shuffled
 
 SAMPLE = 32
-"""The number of bots that are drawn from all to choose opponents from."""
-FAIR = 1.2
-"""The precedence of an author's bots ends at so many fair shares of the seats of late; a fair share
-is the same for every author."""
+"""The number of bots that are drawn at random, from which an opponent is then chosen by appeal."""
+FAIR_SHARES = 1.2
+"""The fair shares of the recent seats that an author may have before its bots lose precedence. A
+fair share is the number of recent seats divided by the number of authors."""
 _T = TypeVar("_T")
 
 
@@ -47,6 +46,7 @@ class Candidate(NamedTuple):
     """A bot that may be given a game."""
 
     bot: int
+    """The id of its version."""
     author: Hashable
     rating: Rating
     games: int = 0
@@ -54,18 +54,18 @@ class Candidate(NamedTuple):
     pending: int = 0
     """Games that are scheduled and not yet in the rating."""
     waited: int = 0
-    """Line-ups since its last one, or since it was submitted."""
-    lately: int = 0
-    """Seats that any versions of its author's bots had in the line-ups of late."""
+    """Line-ups since the bot's last one, or since it was submitted."""
+    recent_seats: int = 0
+    """Seats that all versions of the author's bots had in the recent line-ups."""
 
 
 class LineUp(NamedTuple):
-    """Bots that play a rotation; in the order of the seats of its first game."""
+    """Bots that play a rotation, in the order of the seats of its first game."""
 
     bots: tuple[int, ...]
 
     def seatings(self) -> list[tuple[int, ...]]:
-        """The games of the rotation: every bot once in every seat."""
+        """Return the games of the rotation, in which every bot plays once in every seat."""
         return [self.bots[turn:] + self.bots[:turn] for turn in range(len(self.bots))]
 
 
@@ -76,13 +76,14 @@ def choose(
     parameters: RatingParameters,
     count: int,
     seed: bytes,
-    met: Mapping[tuple[int, int], int] | None = None,
+    meetings: Mapping[tuple[int, int], int] | None = None,
 ) -> list[LineUp]:
     """Choose the next `count` line-ups.
 
-    seats  the sizes of tables; all sizes that can be filled are equally likely
-    seed   any bytes; another seed for every call
-    met    how often two bots met lately, lower id first; pairs that met less are preferred
+    seats     the sizes of tables; all sizes that can be filled are equally likely
+    seed      any bytes; another seed for every call
+    meetings  how often two bots met in recent line-ups, lower id first; pairs that met less are
+              preferred
     Raises `PairingError` if no table can be filled.
     """
     if len({candidate.bot for candidate in candidates}) != len(candidates):
@@ -91,28 +92,34 @@ def choose(
     if not settings.same_author:
         available = len({candidate.author for candidate in candidates})
     sizes = table_sizes(available, seats, settings)
-    return _Hall(candidates, sizes, settings, parameters, RandomStream(seed, "pairing"), met).fill(
-        count
-    )
+    stream = RandomStream(seed, "pairing")
+    return _LineUpMaker(candidates, sizes, settings, parameters, stream, meetings).make(count)
 
 
 def table_sizes(available: int, seats: Sequence[int], settings: PairingSettings) -> list[int]:
-    """The sizes of tables that can be filled, ascending; raises `PairingError` if there is none.
+    """Return the sizes of tables that can be filled, ascending.
 
-    available  the bots that get games, or their authors if those may not meet themselves
+    available  the number of bots that get games, or that of their authors if bots of one author may
+               not meet
+    seats      the sizes that the season has
+    Raises `PairingError` if no size can be filled.
     """
     sizes = sorted({size for size in seats if 2 <= size <= available})
     if not sizes:
-        what = "bots" if settings.same_author else "bots of different authors"
+        players = "bots" if settings.same_author else "bots of different authors"
         raise PairingError(
-            f"the smallest game needs {min(seats)} {what} and there are {available}; submit more"
+            f"the smallest game needs {min(seats)} {players} and there are {available}; submit more"
             + ("" if settings.same_author else ", or open a season with --same-author")
         )
     return sizes
 
 
-class _Hall:
-    """The candidates while line-ups are made of them; indices into `candidates` throughout."""
+class _LineUpMaker:
+    """The candidates with their state while line-ups are made of them.
+
+    Bots are indices into `candidates` throughout; time is counted in line-ups, from 0 when the
+    first one is made.
+    """
 
     def __init__(
         self,
@@ -120,125 +127,149 @@ class _Hall:
         sizes: list[int],
         settings: PairingSettings,
         parameters: RatingParameters,
-        chance: RandomStream,
-        met: Mapping[tuple[int, int], int] | None,
+        stream: RandomStream,
+        meetings: Mapping[tuple[int, int], int] | None,
     ) -> None:
         self.candidates = candidates
         self.sizes = sizes
         self.settings = settings
-        self.chance = chance
+        self.stream = stream
         self.now = 0
         self.games = [candidate.games + candidate.pending for candidate in candidates]
         self.beta_squared = parameters.beta * parameters.beta
-        self.gain = LEARNT / self.beta_squared
+        self.gain = LEARNT / self.beta_squared  # precision (1 / variance) that a game adds
+        # The variance of each rating as it is expected after the pending games.
         self.variance = [
             1.0 / (1.0 / (c.rating.sigma * c.rating.sigma) + self.gain * c.pending)
             for c in candidates
         ]
-        everyone = range(len(candidates))
-        self.had = {candidate.author: candidate.lately for candidate in candidates}
-        self.seats = sum(self.had.values())
-        by_author: dict[Hashable, list[int]] = {author: [] for author in self.had}
-        self.siblings = [by_author[candidate.author] for candidate in candidates]
+        all_bots = range(len(candidates))
+        self.recent_seats = {candidate.author: candidate.recent_seats for candidate in candidates}
+        self.all_recent_seats = sum(self.recent_seats.values())
+        bots_of_author: dict[Hashable, list[int]] = {author: [] for author in self.recent_seats}
+        # For each bot the list of all its author's bots, which is one object for all of them.
+        self.siblings = [bots_of_author[candidate.author] for candidate in candidates]
         for i, siblings in enumerate(self.siblings):
             siblings.append(i)
-        self.authors = list(by_author.values())
+        self.bots_by_author = list(bots_of_author.values())
         sigmas = sorted(
-            fsum(sqrt(self.variance[i]) for i in bots) / len(bots) for bots in self.authors
+            fsum(sqrt(self.variance[i]) for i in bots) / len(bots) for bots in self.bots_by_author
         )
-        self.usual_sigma = fsum(sigmas) / len(sigmas)
+        self.mean_sigma = fsum(sigmas) / len(sigmas)
         self.median_sigma = sigmas[len(sigmas) // 2]
-        self.met: Counter[tuple[int, int]] = Counter()
+        self.meetings: Counter[tuple[int, int]] = Counter()
         index = {candidate.bot: i for i, candidate in enumerate(candidates)}
-        for (one, other), times in (met or {}).items():
-            if one in index and other in index:
-                self.met[self._pair(index[one], index[other])] += times
-        self.last = [-candidate.waited for candidate in candidates]
-        self.due = [self._due(i) for i in everyone]
-        # Of those who are due at once, the one with the least known comes first.
-        self.queue = [(self.due[i], -self.variance[i], i) for i in everyone]
+        for (bot, other), count in (meetings or {}).items():
+            if bot in index and other in index:
+                self.meetings[self._pair(index[bot], index[other])] += count
+        self.last_played = [-candidate.waited for candidate in candidates]
+        self.due = [self._due_time(i) for i in all_bots]
+        # Of bots that are due at the same time, the one with the most uncertain rating is first.
+        self.queue = [(self.due[i], -self.variance[i], i) for i in all_bots]
         heapq.heapify(self.queue)
 
-    def _has_precedence(self, i: int) -> bool:
-        """Whether its author's bots had so few of the seats of late that less known ones of them
-        come first."""
-        fair = self.seats / len(self.authors)
-        first = self.settings.provisional_games / self.sizes[0]  # what a newcomer needs
-        return self.had[self.candidates[i].author] < FAIR * fair + first
-
-    def _sigma(self, i: int) -> float:
-        """The bot's uncertainty, no more than most authors' where that gives no precedence."""
-        sigma = sqrt(self.variance[i])
-        return sigma if self._has_precedence(i) else min(sigma, self.median_sigma)
-
-    def fill(self, count: int) -> list[LineUp]:
+    def make(self, count: int) -> list[LineUp]:
+        """Make the next `count` line-ups, each as if the games of those before were played."""
         line_ups = []
         for _ in range(count):
             self.now += 1
-            size = self.sizes[self.chance.below(len(self.sizes))]
-            members = self._company(size)
+            size = self.stream.choice(self.sizes)
+            members = self._choose_members(size)
             for i in members:
-                self._played(i, size)
+                self._count_games(i, size)
             for i in members:
                 for j in members:
                     if i < j:
-                        self.met[self._pair(i, j)] += 1
+                        self.meetings[self._pair(i, j)] += 1
             bots = [self.candidates[i].bot for i in members]
-            line_ups.append(LineUp(tuple(self.chance.shuffled(bots))))
+            line_ups.append(LineUp(tuple(self.stream.shuffled(bots))))
         return line_ups
 
-    def _due(self, i: int) -> float:
-        """When the bot has to be an anchor: the less is known of it, the sooner; the more bots its
-        author has, the later."""
-        if self.settings.lacking(self.games[i]) and self._has_precedence(i):
-            return float(self.last[i])
-        turn = len(self.authors) * len(self.siblings[i]) / self.sizes[0]
-        interval = turn * self.usual_sigma / self._sigma(i)
-        return self.last[i] + min(interval, self.settings.patience * turn)
+    def _has_precedence(self, i: int) -> bool:
+        """Return True if the bot may come earlier because its rating is uncertain.
 
-    def _anchor(self) -> int:
+        That ends when its author's bots have had more than a fair share of the recent seats and, in
+        addition, as many line-ups as a new bot needs until it is no longer provisional.
+        """
+        fair_share = self.all_recent_seats / len(self.bots_by_author)
+        lineups_of_new_bot = self.settings.provisional_games / self.sizes[0]
+        limit = FAIR_SHARES * fair_share + lineups_of_new_bot
+        return self.recent_seats[self.candidates[i].author] < limit
+
+    def _effective_sigma(self, i: int) -> float:
+        """Return the bot's uncertainty, limited to the median of authors if it has no precedence.
+
+        A bot with a greater uncertainty gets games sooner, which its author may have used up.
+        """
+        sigma = sqrt(self.variance[i])
+        return sigma if self._has_precedence(i) else min(sigma, self.median_sigma)
+
+    def _due_time(self, i: int) -> float:
+        """Return the time at which the bot has to be an anchor.
+
+        A provisional bot is due at once. For others the interval after the last line-up is the
+        shorter the more uncertain the rating is, and the longer the more bots the author has.
+        """
+        if self.settings.lacking(self.games[i]) and self._has_precedence(i):
+            return float(self.last_played[i])
+        # The line-ups that seat every author once, times the author's bots, who take turns.
+        fair_interval = len(self.bots_by_author) * len(self.siblings[i]) / self.sizes[0]
+        interval = fair_interval * self.mean_sigma / self._effective_sigma(i)
+        return self.last_played[i] + min(interval, self.settings.patience * fair_interval)
+
+    def _pop_anchor(self) -> int:
+        """Remove from the queue the bot that has been due for longest, and return it."""
         while True:
             due, _, i = heapq.heappop(self.queue)
-            if due == self.due[i]:  # else it has played since that was written
+            if due == self.due[i]:  # else this entry is outdated: the bot has played since
                 return i
 
-    def _played(self, i: int, games: int) -> None:
+    def _count_games(self, i: int, games: int) -> None:
+        """Update the bot's state, and put it back into the queue, as if it had played a rotation.
+
+        games  the number of games of the rotation
+        """
         self.games[i] += games
         self.variance[i] = 1.0 / (1.0 / self.variance[i] + self.gain * games)
-        self.last[i] = self.now
-        self.had[self.candidates[i].author] += 1
-        self.seats += 1
-        self.due[i] = self._due(i)
+        self.last_played[i] = self.now
+        self.recent_seats[self.candidates[i].author] += 1
+        self.all_recent_seats += 1
+        self.due[i] = self._due_time(i)
         heapq.heappush(self.queue, (self.due[i], -self.variance[i], i))
 
     def _pair(self, i: int, j: int) -> tuple[int, int]:
-        """The key in `met` of two bots; the same for all bots of two authors, unless authors meet
-        themselves: among an author's many bots there are always some that have met nobody."""
+        """Return the key in `meetings` of two bots, the same in either order.
+
+        If bots of one author may not meet, the key is the same for all bots of two authors: among
+        many bots of an author there are always some that have met nobody.
+        """
         if not self.settings.same_author:
             i, j = self.siblings[i][0], self.siblings[j][0]
         return (i, j) if i < j else (j, i)
 
-    def _company(self, size: int) -> list[int]:
-        """An anchor and its opponents."""
-        members = [self._anchor()]
-        pool: dict[int, float] = {}
+    def _choose_members(self, size: int) -> list[int]:
+        """Return an anchor and its opponents, `size` bots in all."""
+        members = [self._pop_anchor()]
+        # Bots that may still join, each with its weight in the draw of the next member.
+        weights: dict[int, float] = {}
         while len(members) < size:
             newest = members[-1]
-            # Who may still join, and how much there is to learn from it at this table.
-            pool = {
-                i: appeal * self._appeal(newest, i)
-                for i, appeal in pool.items()
+            # A bot's weight has the appeal of a game with every member, so the newest one's is
+            # multiplied in. The sample is drawn again only if nobody of it is left.
+            weights = {
+                i: weight * self._appeal(newest, i)
+                for i, weight in weights.items()
                 if self._may_meet(newest, i)
             }
-            if not pool:
-                pool = {
+            if not weights:
+                weights = {
                     i: share
-                    * (self.now - self.last[i])
-                    * self._sigma(i)
+                    * (self.now - self.last_played[i])
+                    * self._effective_sigma(i)
                     * prod(self._appeal(member, i) for member in members)
-                    for i, share in self._drawn_from_all(members).items()
+                    for i, share in self._draw_sample(members).items()
                 }
-            members.append(self._drawn(pool))
+            members.append(self._draw_weighted(weights))
         return members
 
     def _may_meet(self, i: int, j: int) -> bool:
@@ -246,67 +277,79 @@ class _Hall:
             return i != j
         return self.candidates[i].author != self.candidates[j].author
 
-    def _drawn_from_all(self, members: list[int]) -> dict[int, float]:
-        """Bots that fit, with equal shares of authors; at least one, as sizes are possible."""
+    def _draw_sample(self, members: list[int]) -> dict[int, float]:
+        """Return bots that may join these members, with a share of the draw for each.
 
-        def fits(i: int) -> bool:
+        All authors have equal chances, however many bots they have: by the draw of a large field,
+        or by the shares of all bots. There is at least one bot, since `sizes` can be filled.
+        """
+
+        def may_join(i: int) -> bool:
             return all(self._may_meet(member, i) for member in members)
 
         if len(self.candidates) > SAMPLE:
-            drawn = [self._of(self._of(self.authors)) for _ in range(SAMPLE)]
-            if found := {i: 1.0 for i in drawn if fits(i)}:
-                return found
-        everyone = range(len(self.candidates))
-        return {i: 1.0 / len(self.siblings[i]) for i in everyone if fits(i)}
-
-    def _of(self, items: Sequence[_T]) -> _T:
-        return items[self.chance.below(len(items))]
+            drawn = [
+                self.stream.choice(self.stream.choice(self.bots_by_author)) for _ in range(SAMPLE)
+            ]
+            sample = {i: 1.0 for i in drawn if may_join(i)}
+            if sample:
+                return sample
+        all_bots = range(len(self.candidates))
+        return {i: 1.0 / len(self.siblings[i]) for i in all_bots if may_join(i)}
 
     def _appeal(self, i: int, j: int) -> float:
-        """How much a game of the two tells: the more open and the rarer, the more.
+        """Return how much a game of two bots tells: more if it is open, and if they rarely met.
 
         Cubed, because milder preferences helped less where skills are wide: docs/rating.md.
         """
-        spread = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
-        p = cdf((self.candidates[i].rating.mu - self.candidates[j].rating.mu) / sqrt(spread))
-        tells = p * (1.0 - p) / (1.0 + self.met[self._pair(i, j)])
-        return tells * tells * tells
+        variance = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
+        p = cdf((self.candidates[i].rating.mu - self.candidates[j].rating.mu) / sqrt(variance))
+        # p * (1 - p) is the variance of the result, which is largest between equals.
+        information = p * (1.0 - p) / (1.0 + self.meetings[self._pair(i, j)])
+        return information * information * information
 
-    def _drawn(self, pool: dict[int, float]) -> int:
-        """One of the pool, by its appeal."""
-        sums = list(accumulate(pool.values()))
-        index = bisect_right(sums, self.chance.unit() * sums[-1])
-        return list(pool)[min(index, len(sums) - 1)]
-
-
-T = TypeVar("T")
-_WORD = 2**64
+    def _draw_weighted(self, weights: dict[int, float]) -> int:
+        """Return a random bot, each with a probability in proportion to its weight."""
+        sums = list(accumulate(weights.values()))
+        index = bisect_right(sums, self.stream.unit() * sums[-1])
+        # Rounding may give the whole sum, which lies behind the last bot.
+        return list(weights)[min(index, len(sums) - 1)]
 
 
 class RandomStream:
-    """An endless stream of numbers; `seed` is any bytes, `label` names their purpose."""
+    """An endless stream of random numbers.
+
+    Number i is made of SHA-256(seed, label, i). `seed` is any bytes, `label` names the purpose.
+    """
 
     def __init__(self, seed: bytes, label: str) -> None:
-        self._start = hashlib.sha256(hashlib.sha256(seed).digest() + label.encode())
+        self._prefix = hashlib.sha256(hashlib.sha256(seed).digest() + label.encode())
         self._index = 0
 
-    def _word(self) -> int:
-        number = self._start.copy()
-        number.update(self._index.to_bytes(8))
+    def _next_word(self) -> int:
+        """Return the next number of 64 bits."""
+        digest = self._prefix.copy()
+        digest.update(self._index.to_bytes(8))
         self._index += 1
-        return int.from_bytes(number.digest()[:8])
+        return int.from_bytes(digest.digest()[:8])
 
     def below(self, n: int) -> int:
-        """A number from 0 to n - 1."""
-        fair = _WORD - _WORD % n
-        while (word := self._word()) >= fair:
-            pass
+        """Return a number from 0 to n - 1, all with the same probability."""
+        # Words from here on are skipped, since they would make small remainders likelier.
+        end = 2**64 - 2**64 % n
+        word = self._next_word()
+        while word >= end:
+            word = self._next_word()
         return word % n
 
     def unit(self) -> float:
-        """A number from 0 up to, but never, 1."""
-        return (self._word() >> 11) / 2.0**53
+        """Return a number from 0 to below 1."""
+        return (self._next_word() >> 11) / 2.0**53  # a double has 53 bits
 
-    def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in a random order."""
+    def choice(self, items: Sequence[_T]) -> _T:
+        """Return one of the items, all with the same probability."""
+        return items[self.below(len(items))]
+
+    def shuffled(self, items: Sequence[_T]) -> list[_T]:
+        """Return the items in a random order."""
         return [items[i] for i in shuffled(range(len(items)), self.below)]

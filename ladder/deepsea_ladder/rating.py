@@ -1,19 +1,18 @@
-"""TrueSkill ratings as a fold over games. The only module that uses the package `trueskill`.
+"""TrueSkill ratings, computed game after game, and the totals of a bot over its games.
 
-Invariants: games are applied in sequence order, with the same bits on every run, system and Python
-version, since the only arithmetic is that of `gaussian.py`; shared placements are draws; the
-placements already rank forfeits last; messages, their order and the stopping rule are those of the
-package, for games where every player is a team of its own. `rate` is ten times faster than the
-package, which remains the reference: `audit` compares both folds.
+Start reading at `after_game`, which gives the totals after one more game. The store calls it when a
+result comes in and when it computes everything again, so both give the same numbers to the bit.
+
+Invariants: pure; games are applied in the order of their sequence numbers, with the same bits on
+every run, system and Python version, since the only arithmetic is that of `gaussian.py`; shared
+placements are draws; the placements already rank forfeits last; messages, their order and the
+stopping rule are those of the package `trueskill`, for games where every player is a team of its
+own. `rate` is ten times faster than the package, which remains the reference: `audit` compares
+both. No other module uses the package.
 
 Each player's performance is a normal variable; for each two neighbours in the order of placement
 the game says that one was better by a margin, or that they were within the margin. Messages about
 these differences go down and up the row of players until they no longer change.
-
-A bot's sums over its games, and their update by one more game.
-
-Invariants: pure; the store uses it when a result comes in and when it recomputes everything, so
-both give the same numbers, to the bit.
 """
 
 from __future__ import annotations
@@ -30,19 +29,20 @@ from msgspec import Struct
 
 from deepsea_ladder import gaussian
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.gaussian import above, within
+from deepsea_ladder.gaussian import condition_above_zero, condition_near_zero
 from deepsea_rules.faults import FATAL
 from deepsea_rules.game import GameRecord
 
 METHOD = "deepsea-trueskill/1"
 """The name of the arithmetic. It changes when the same games would give other bits than before."""
 LOWEST_DRAW_PROBABILITY = 0.001
-"""With a smaller one a draw would be so unlikely that its update makes no sense."""
+"""The smallest permitted draw probability: below it a draw's update of ratings makes no sense."""
 ROUNDS = 10
-"""The most rounds of messages down and up, as in the package."""
+"""The largest number of rounds of messages down and up, as in the package."""
 CLOSE = 0.0001
 """A message that changes less than this has converged, as in the package."""
 _CLOSE_PRECISION = CLOSE * CLOSE
+"""The same for the square root of a precision's change, so that no root has to be taken."""
 TOLERANCE = 1e-6
 """The largest difference from the package that rounding explains, in points of mu and sigma."""
 
@@ -70,32 +70,32 @@ class Rating(NamedTuple):
 
     @property
     def high(self) -> float:
-        """Its upper end."""
+        """The upper end of this interval."""
         return self.mu + self.margin
 
     def to_hex(self) -> tuple[str, str]:
-        """Both numbers without loss, as text."""
+        """Return mu and sigma as hexadecimal texts, which lose no bit."""
         return self.mu.hex(), self.sigma.hex()
 
     @classmethod
     def from_hex(cls, mu: str, sigma: str) -> Rating:
-        """Read back what `to_hex` gave."""
+        """Return the rating of the two texts that `to_hex` returned."""
         return cls(float.fromhex(mu), float.fromhex(sigma))
 
 
 class RatingParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    """A season's parameters of TrueSkill. Only ratios matter; docs/rating.md has their origin."""
+    """A season's parameters of TrueSkill; only their ratios matter (docs/rating.md)."""
 
     mu: float = 25.0
-    """A new bot's mean. Three times sigma, so that a new bot's conservative rating is 0."""
+    """A new bot's mean: three times sigma, so that its conservative rating is 0."""
     sigma: float = 25.0 / 3.0
-    """A new bot's uncertainty: how far bots' skills lie apart."""
+    """A new bot's uncertainty: the standard deviation of bots' skills."""
     beta: float = 12.0
-    """The deviation of a performance in one game from the skill: the luck in the game."""
+    """The standard deviation of a performance around the skill: the luck in one game."""
     tau: float = 25.0 / 3000.0
-    """The drift of a skill from game to game."""
+    """The standard deviation of a skill's drift from game to game."""
     draw_probability: float = 0.13
-    """The share of games in which two equal bots share a placement."""
+    """The probability that two equal bots share a placement."""
 
     def __post_init__(self) -> None:
         if not abs(self.mu) <= 1e6:
@@ -119,22 +119,26 @@ class RatingParameters(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def newcomer(self) -> Rating:
-        """The rating before the first game."""
+        """The rating of a bot before its first game."""
         return Rating(self.mu, self.sigma)
 
     @property
     def draw_margin(self) -> float:
-        """Performances closer than this share a placement."""
+        """The largest difference of two performances that share a placement."""
         return _draw_margin(self.beta, self.draw_probability)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # since a quantile is slow and each season has one
 def _draw_margin(beta: float, draw_probability: float) -> float:
+    """Return the margin within which two equal players draw with this probability.
+
+    The difference of their performances is normal, with a standard deviation of sqrt(2) * beta.
+    """
     return gaussian.quantile(0.5 * (draw_probability + 1.0)) * sqrt(2.0) * beta
 
 
 class GameOutcome(NamedTuple):
-    """A game as the ratings need it; players and placements by seat."""
+    """The players and placements of a game by seat, from which ratings are computed."""
 
     sequence: int
     players: tuple[int, ...]
@@ -142,7 +146,7 @@ class GameOutcome(NamedTuple):
 
 
 class Fold:
-    """The ratings after the games so far."""
+    """The ratings of all players after the games that were added."""
 
     def __init__(
         self,
@@ -151,17 +155,18 @@ class Fold:
     ) -> None:
         self.parameters = parameters
         self.ratings = dict(ratings or {})
-        """By player; a player without games has none yet."""
+        """The rating by player; a player without games is missing."""
         self.sequence = 0
-        """The number of the last game; the next one must be greater, with gaps or without."""
+        """The number of the last game; the next game's must be greater, with gaps or without."""
 
     def rating(self, player: int) -> Rating:
+        """Return a player's present rating, which is a newcomer's before the first game."""
         return self.ratings.get(player) or self.parameters.newcomer
 
     def add(self, game: GameOutcome) -> list[Rating]:
-        """Apply the next game; returns its players' new ratings, by seat.
+        """Apply the next game, and return its players' new ratings by seat.
 
-        Raises `RatingError`, changing nothing, if the game is out of order or invalid.
+        Raises `RatingError`, and changes nothing, if the game is out of order or invalid.
         """
         if game.sequence <= self.sequence:
             raise RatingError(
@@ -180,28 +185,30 @@ class Fold:
 def rate(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> list[Rating]:
-    """The ratings after a game, by seat. Placements are by seat too: 1 is best, ties share one.
+    """Return the ratings after a game, by seat.
 
-    Ties are processed in the order of the seats. Raises `RatingError` for invalid results.
+    ratings     before the game, by seat
+    placements  by seat; 1 is best, and tied seats share one
+    Tied seats are processed in their order. Raises `RatingError` for invalid arguments.
     """
-    order = _order(ratings, placements)
-    after = updated(
-        [ratings[seat] for seat in order],
-        [placements[a] == placements[b] for a, b in pairwise(order)],
+    seats = _seats_by_placement(ratings, placements)
+    after = update_skills(
+        [ratings[seat] for seat in seats],
+        [placements[better] == placements[worse] for better, worse in pairwise(seats)],
         parameters.beta * parameters.beta,
         parameters.tau * parameters.tau,
         parameters.draw_margin,
     )
     result = list(ratings)
-    for seat, (mu, sigma) in zip(order, after, strict=True):
+    for seat, (mu, sigma) in zip(seats, after, strict=True):
         result[seat] = Rating(mu, sigma)
     return result
 
 
-def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
-    """The seats, the winner first, those that share a placement in their order.
+def _seats_by_placement(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
+    """Return the seats of a game, the winner's first, tied seats in their own order.
 
-    Raises `RatingError` for what are no ratings or no placements.
+    Raises `RatingError` unless there are a valid rating and a valid placement for each seat.
     """
     if not 2 <= len(ratings) == len(placements):
         raise RatingError(
@@ -210,96 +217,108 @@ def _order(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
     for rating in ratings:
         if not (isfinite(rating.mu) and 0.0 < rating.sigma < 1e9):
             raise RatingError(f"mu {rating.mu!r} with sigma {rating.sigma!r} is no rating")
-    order = sorted(range(len(placements)), key=placements.__getitem__)
-    rank = 1
-    for place, seat in enumerate(order, 1):
-        if placements[seat] != rank:
-            rank = place
-        if placements[seat] != rank:
+    seats = sorted(range(len(placements)), key=lambda seat: placements[seat])
+    expected = 1
+    for position, seat in enumerate(seats, 1):
+        # A placement is that of the seat before it, or the number of seats up to this one.
+        if placements[seat] != expected:
+            expected = position
+        if placements[seat] != expected:
             raise RatingError(f"{list(placements)} are no placements: 1 is best, ties share one")
-    return order
+    return seats
 
 
-def updated(
+def update_skills(
     skills: Sequence[tuple[float, float]],
     ties: Sequence[bool],
     beta_squared: float,
     tau_squared: float,
     margin: float,
 ) -> list[tuple[float, float]]:
-    """The skills after a game.
+    """Return (mu, sigma) of each player after a game, the winner first.
+
+    A normal distribution is written as its precision p = 1 / variance and q = p * mean, since
+    independent information adds up in these two numbers.
 
     skills        (mu, sigma) of each player, the winner first
-    ties          for each two neighbours whether they share a placement; one fewer than skills
+    ties          for each two neighbours, True if they share a placement; one fewer than skills
     beta_squared  variance of a performance around the skill
     tau_squared   variance that a skill gains between games
-    margin        performances closer than this are a draw; above 0
+    margin        the largest difference of performances that is a draw; above 0
     """
+    # Each performance as it is expected from the skill alone.
     own_p, own_q = [], []
     for mu, sigma in skills:
         precision = 1.0 / (sigma * sigma + tau_squared + beta_squared)
         own_p.append(precision)
         own_q.append(precision * mu)
-    seen_p, seen_q = _settle(own_p, own_q, ties, margin)
+    game_p, game_q = _performance_messages(own_p, own_q, ties, margin)
     after = []
-    for (mu, sigma), p, q in zip(skills, seen_p, seen_q, strict=True):
+    for (mu, sigma), p, q in zip(skills, game_p, game_q, strict=True):
+        # The game tells less of the skill than of the performance, which has luck in it.
         share = 1.0 / (1.0 + beta_squared * p)
-        before = 1.0 / (sigma * sigma + tau_squared)
-        precision = before + share * p
-        after.append(((before * mu + share * q) / precision, sqrt(1.0 / precision)))
+        precision_before = 1.0 / (sigma * sigma + tau_squared)
+        precision = precision_before + share * p
+        after.append(((precision_before * mu + share * q) / precision, sqrt(1.0 / precision)))
     return after
 
 
-def _settle(
+def _performance_messages(
     own_p: Sequence[float], own_q: Sequence[float], ties: Sequence[bool], margin: float
 ) -> tuple[list[float], list[float]]:
-    """Pass messages along the row of players; returns what the game says about each performance.
+    """Return what a game says about each player's performance, as two lists p and q.
 
-    Normal distributions are precision p = 1 / variance and q = p * mean, in which information
-    adds up.
+    Messages are passed down and up the row of players, the winner first, until they hardly change
+    (belief propagation). A normal distribution is its precision p = 1 / variance and q = p * mean,
+    in which independent information adds up.
 
-    own_p, own_q    what is known of each performance without the game, the winner first
-    ties, margin    as in `updated`
+    own_p, own_q    the distribution of each performance without the game
+    ties            for each two neighbours, True if they share a placement
+    margin          the largest difference of performances that is a draw
     """
     players = len(own_p)
-    # What the game says about the difference of each two neighbours:
+    # The game's message about the difference of the neighbours i and i + 1:
     game_p, game_q = [0.0] * (players - 1), [0.0] * (players - 1)
-    # Message into performance i from the game to its left and right:
+    # The messages into performance i about its neighbour to the left and to the right:
     left_p, left_q = [0.0] * players, [0.0] * players
     right_p, right_q = [0.0] * players, [0.0] * players
 
     def update_difference(i: int) -> float:
-        """Update the message of the game between players i and i + 1; returns its change."""
+        """Update the message about the difference of players i and i + 1; return its change."""
         better_p = own_p[i] + left_p[i]
         better_q = own_q[i] + left_q[i]
         worse_p = own_p[i + 1] + right_p[i + 1]
         worse_q = own_q[i + 1] + right_q[i + 1]
         mean = better_q / better_p - worse_q / worse_p
-        root = sqrt(1.0 / (1.0 / better_p + 1.0 / worse_p))
-        x = mean * root
-        shift, rest = within(x, margin * root) if ties[i] else above(x - margin * root)
+        root = sqrt(1.0 / (1.0 / better_p + 1.0 / worse_p))  # 1 / standard deviation
+        x = mean * root  # in standard deviations, like the scaled margin
+        if ties[i]:
+            shift, variance = condition_near_zero(x, margin * root)
+        else:
+            shift, variance = condition_above_zero(x - margin * root)
+        # The distribution after the result, divided by the one before it.
         precision = root * root
-        new_p = precision * (1.0 - rest) / rest
-        new_q = (mean * precision * (1.0 - rest) + root * shift) / rest
+        new_p = precision * (1.0 - variance) / variance
+        new_q = (mean * precision * (1.0 - variance) + root * shift) / variance
         change_p, change_q = abs(new_p - game_p[i]), abs(new_q - game_q[i])
         game_p[i], game_q[i] = new_p, new_q
         return change_q if change_p <= _CLOSE_PRECISION else max(change_q, sqrt(change_p))
 
     def pass_down(i: int) -> None:
-        """Player i + 1 is player i less the difference."""
+        """Send performance i + 1 a message: it is performance i minus the difference."""
         p, q = own_p[i] + left_p[i], own_q[i] + left_q[i]
         share = p / (p + game_p[i])
         left_p[i + 1] = share * game_p[i]
         left_q[i + 1] = share * (game_p[i] * (q / p) - game_q[i])
 
     def pass_up(i: int) -> None:
-        """Player i is player i + 1 plus the difference."""
+        """Send performance i a message: it is performance i + 1 plus the difference."""
         p, q = own_p[i + 1] + right_p[i + 1], own_q[i + 1] + right_q[i + 1]
         share = p / (p + game_p[i])
         right_p[i] = share * game_p[i]
         right_q[i] = share * (game_p[i] * (q / p) + game_q[i])
 
-    last = players - 2
+    last = players - 2  # the last difference; with two players the only one
     for _ in range(ROUNDS):
         change = 0.0
         if last == 0:
@@ -312,6 +331,7 @@ def _settle(
             pass_up(i)
         if change <= CLOSE:
             break
+    # The ends of the row get their messages last, since no other message depends on them.
     pass_up(0)
     pass_down(last)
     for i in range(players):
@@ -321,49 +341,51 @@ def _settle(
 
 
 class Audit(NamedTuple):
-    """A fold, compared with that of the package."""
+    """A comparison of this module's ratings with those of the package `trueskill`."""
 
     games: int
     difference: float
     """The largest difference of mu or sigma after any game."""
     sequence: int
-    """The number of the game after which it was found; 0 if there is none."""
+    """The number of the game after which it appeared; 0 if there is no difference."""
 
 
 def audit(parameters: RatingParameters, games: Iterable[GameOutcome]) -> Audit:
-    """Fold games both ways, each from its own ratings, and compare after each of them.
+    """Rate games by this module and by the package `trueskill`, and compare after each of them.
 
-    Raises `RatingError` for a result that is too unlikely for the package.
+    Each goes on from its own ratings, so that differences would add up. Raises `RatingError` for a
+    result that is too unlikely for the package.
     """
-    ours, theirs = Fold(parameters), Fold(parameters)
-    found = Audit(0, 0.0, 0)
+    fold, package_fold = Fold(parameters), Fold(parameters)
+    largest = Audit(0, 0.0, 0)
     for game in games:
-        after = ours.add(game)
-        found = found._replace(games=found.games + 1)
-        before = [theirs.rating(player) for player in game.players]
+        after = fold.add(game)
+        largest = largest._replace(games=largest.games + 1)
+        package_before = [package_fold.rating(player) for player in game.players]
         try:
-            package = rate_by_package(parameters, before, game.placements)
+            package_after = rate_by_package(parameters, package_before, game.placements)
         except FloatingPointError:
             raise RatingError(f"game {game.sequence} is too unlikely for the package") from None
-        theirs.ratings.update(zip(game.players, package, strict=True))
-        for a, b in zip(after, package, strict=True):
-            difference = max(abs(a.mu - b.mu), abs(a.sigma - b.sigma))
-            if difference > found.difference:
-                found = found._replace(difference=difference, sequence=game.sequence)
-    return found
+        package_fold.ratings.update(zip(game.players, package_after, strict=True))
+        for rating, other in zip(after, package_after, strict=True):
+            difference = max(abs(rating.mu - other.mu), abs(rating.sigma - other.sigma))
+            if difference > largest.difference:
+                largest = largest._replace(difference=difference, sequence=game.sequence)
+    return largest
 
 
 def rate_by_package(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> list[Rating]:
-    """The result of `rate`, computed by the `trueskill` package with the same normal distribution.
+    """Return the result of `rate` as the `trueskill` package computes it.
 
-    Equal except for rounding: the package takes powers from the C library. It raises
-    `FloatingPointError` for results so unlikely that its differences of large numbers fail.
+    The package gets the normal distribution of `gaussian.py`. Results differ by rounding only,
+    since it takes powers from the C library. It raises `FloatingPointError` for results so unlikely
+    that its differences of large numbers fail, and `RatingError` for invalid arguments.
     """
-    import trueskill
+    import trueskill  # which is slow to import, and needed by audits alone
 
-    _order(ratings, placements)
+    _seats_by_placement(ratings, placements)  # raises for invalid arguments
     environment: Any = trueskill.TrueSkill(
         mu=parameters.mu,
         sigma=parameters.sigma,
@@ -378,17 +400,19 @@ def rate_by_package(
 
 
 class SeatResult(NamedTuple):
+    """The result of a bot version in one seat of a game."""
+
     version_id: int
     points: int
     placement: int
     decisions: int
     faults: int
     forfeit: str | None
-    """The fault that forfeited the seat."""
+    """The fault that forfeited the seat; None if the seat was not forfeited."""
 
     @property
     def absent(self) -> bool:
-        """True if it forfeited by a fault that ends its stream, such as a crash."""
+        """True if the seat was forfeited by a fault that ends the bot's stream, such as a crash."""
         return self.forfeit in FATAL
 
 
@@ -401,16 +425,24 @@ class RatingTotals:
     wins: int = 0
     """First places, shared ones too."""
     placements: int = 0
+    """The sum of placements, for the mean."""
     points: int = 0
     decisions: int = 0
     faults: int = 0
     forfeits: int = 0
     last_seq: int = 0
+    """The sequence number of the last game; 0 before the first."""
     last_at: int = 0
-    """In milliseconds since 1970, by the database's clock."""
+    """The end of the last game in milliseconds since 1970, by the database's clock."""
 
     def plus(self, seat: SeatResult, rating: Rating, seq: int, at: int) -> RatingTotals:
-        """The totals after one more game."""
+        """Return the totals after one more game.
+
+        seat    the version's result in the game
+        rating  its rating after the game
+        seq     the game's sequence number
+        at      the end of the game in milliseconds since 1970
+        """
         return RatingTotals(
             rating=rating,
             games=self.games + 1,
@@ -426,10 +458,13 @@ class RatingTotals:
 
 
 def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
-    """The result of a game for each version of its line-up."""
+    """Return the result of each seat of a recorded game.
+
+    lineup  the ids of the bot versions by seat
+    """
     forfeits = {forfeit.seat: str(forfeit.fault) for forfeit in record.forfeits}
     decisions = Counter(decision.seat for decision in record.decisions)
-    faults = Counter(one.seat for one in record.decisions if one.fault is not None)
+    faults = Counter(decision.seat for decision in record.decisions if decision.fault is not None)
     return [
         SeatResult(
             version,
@@ -444,7 +479,7 @@ def seat_results(record: GameRecord, lineup: Sequence[int]) -> list[SeatResult]:
 
 
 def outcome_of(sequence: int, seats: Sequence[SeatResult]) -> GameOutcome:
-    """A game as the ratings need it."""
+    """Return the outcome of a game from the results of its seats and its sequence number."""
     return GameOutcome(
         sequence,
         tuple(seat.version_id for seat in seats),
@@ -459,14 +494,20 @@ def after_game(
     seq: int,
     at: int,
 ) -> dict[int, RatingTotals]:
-    """The totals of a game's versions after it; a version that is not in `before` is new."""
+    """Return the totals of a game's bot versions after the game, by version id.
+
+    before  the totals before the game; a version that is missing plays its first game
+    seats   the game's results by seat
+    seq     the game's sequence number, which must be greater than that of any game before it
+    at      the end of the game in milliseconds since 1970
+    """
     game = outcome_of(seq, seats)
-    known = {player: before[player] for player in game.players if player in before}
-    fold = Fold(parameters, {player: tally.rating for player, tally in known.items()})
+    totals = {
+        player: before.get(player, RatingTotals(parameters.newcomer)) for player in game.players
+    }
+    fold = Fold(parameters, {player: total.rating for player, total in totals.items()})
     ratings = fold.add(game)
     return {
-        seat.version_id: known.get(seat.version_id, RatingTotals(parameters.newcomer)).plus(
-            seat, rating, seq, at
-        )
+        seat.version_id: totals[seat.version_id].plus(seat, rating, seq, at)
         for seat, rating in zip(seats, ratings, strict=True)
     }

@@ -88,12 +88,12 @@ class Ladder:
             found.append(RatedVersion(version, totals, BotState.ACTIVE, is_current=True))
         return found
 
-    def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
+    def for_pairing(self, season: StoredSeason, rotations: int, *, after: int = 0) -> PairingQueue:
         """What `Queue` has of the rotations."""
-        newest = self.rotations[max(after, len(self.rotations) - lately) :]
+        newest = self.rotations[max(after, len(self.rotations) - rotations) :]
         return PairingQueue(
             rotations=len(self.rotations),
-            lately=newest,
+            recent_lineups=newest,
             bots={
                 version: (self.number(made.bot), self.number(made.name))
                 for version, made in self.made.items()

@@ -180,7 +180,7 @@ def _killed(*_: object, **__: object) -> None:
 def _killed_in_a_copy(answer: Connection, target: str, folder: Path, temporary: Path) -> None:
     """A backup, a restore or a check of a backup that is killed when its copy is written."""
     tempfile.tempdir = str(temporary)
-    backup._verified = backup.differences = _killed  # type: ignore[assignment]
+    backup._finish_copy = backup.differences = _killed  # type: ignore[assignment]
     if target.endswith("again.db"):
         backup.restore(folder / "copy.db", target)
     elif target.endswith("killed.db"):
@@ -212,15 +212,15 @@ def test_copies_of_killed_processes_go_with_the_next_copy_to_the_same_place(
 def test_the_copy_of_a_process_that_lives_stays(
     store: Store, season: StoredSeason, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verify = backup._verified
+    verify = backup._finish_copy
 
     def back_up_meanwhile(path: Path) -> int:
-        monkeypatch.setattr(backup, "_verified", verify)
+        monkeypatch.setattr(backup, "_finish_copy", verify)
         assert backup.back_up(store, tmp_path / "other.db") == 6
         assert backup.unfinished_copies(store) == []
         return verify(path)
 
-    monkeypatch.setattr(backup, "_verified", back_up_meanwhile)
+    monkeypatch.setattr(backup, "_finish_copy", back_up_meanwhile)
     assert backup.back_up(store, tmp_path / "slow.db") == 6
     assert backup.verify(tmp_path / "slow.db") == []
 

@@ -154,9 +154,9 @@ def test_who_needs_a_game_most_is_in_the_first_line_up(needy: dict[str, Any]) ->
 
 def test_little_known_bots_play_more() -> None:
     candidates = [
-        candidate(bot, rating=Rating(25.0, 6.0), lately=0)
+        candidate(bot, rating=Rating(25.0, 6.0), recent_seats=0)
         if bot < 10
-        else candidate(bot, rating=Rating(25.0, 1.5), lately=50)
+        else candidate(bot, rating=Rating(25.0, 1.5), recent_seats=50)
         for bot in range(40)
     ]
     counts = appearances(pick(candidates, count=50))

@@ -16,7 +16,14 @@ from calibration import PACKAGE_DEFAULTS
 from deepsea_ladder import gaussian, standings
 from deepsea_ladder import rating as trueskill_fold
 from deepsea_ladder.errors import RatingError
-from deepsea_ladder.gaussian import above, cdf, exp, pdf, quantile, within
+from deepsea_ladder.gaussian import (
+    cdf,
+    condition_above_zero,
+    condition_near_zero,
+    exp,
+    pdf,
+    quantile,
+)
 from deepsea_ladder.pairing import RandomStream
 from deepsea_ladder.rating import (
     METHOD,
@@ -28,7 +35,7 @@ from deepsea_ladder.rating import (
     audit,
     rate,
     rate_by_package,
-    updated,
+    update_skills,
 )
 from deepsea_ladder.season import Season
 
@@ -278,24 +285,24 @@ def test_quantile_is_the_inverse_of_cdf(p: float) -> None:
 
 @pytest.mark.parametrize(("x", "shift", "rest"), ABOVE)
 def test_above(x: float, shift: float, rest: float) -> None:
-    assert above(x) == pytest.approx((shift, rest), rel=1e-7)
+    assert condition_above_zero(x) == pytest.approx((shift, rest), rel=1e-7)
 
 
 @pytest.mark.parametrize(("x", "margin", "shift", "rest"), WITHIN)
 def test_within(x: float, margin: float, shift: float, rest: float) -> None:
-    assert within(x, margin) == pytest.approx((shift, rest), rel=1e-7, abs=1e-12)
+    assert condition_near_zero(x, margin) == pytest.approx((shift, rest), rel=1e-7, abs=1e-12)
 
 
 @given(st.floats(-300.0, 300.0), st.floats(0.001, 5.0))
 def test_knowing_more_leaves_less_variance_but_some(x: float, margin: float) -> None:
-    for shift, rest in (above(x), within(x, margin)):
+    for shift, rest in (condition_above_zero(x), condition_near_zero(x, margin)):
         assert 0.0 < rest <= 1.0
         assert math.isfinite(shift)
 
 
 @pytest.mark.parametrize("edge", [-0.6, -50.0])
 def test_above_has_no_steps_where_the_formula_changes(edge: float) -> None:
-    one, other = above(edge - 1e-9), above(edge + 1e-9)
+    one, other = condition_above_zero(edge - 1e-9), condition_above_zero(edge + 1e-9)
     assert one == pytest.approx(other, rel=1e-7)
 
 
@@ -362,7 +369,7 @@ def test_it_gives_what_the_package_gives(
     draw_probability: float,
 ) -> None:
     players, ties = game
-    ours = updated(players, ties, beta * beta, tau * tau, margin_of(draw_probability, beta))
+    ours = update_skills(players, ties, beta * beta, tau * tau, margin_of(draw_probability, beta))
     theirs = by_package(players, ties, beta, tau, draw_probability, own_normal=True)
     for own, other in zip(ours, theirs, strict=True):
         # 2e-8 was seen at a very unlikely tie (15 ± 1 with 0 ± 1), at any stopping bound: rounding.
@@ -375,7 +382,7 @@ def test_the_packages_own_normal_distribution_changes_next_to_nothing(
 ) -> None:
     """It is accurate to seven digits; ours to thirteen."""
     players, ties = game
-    ours = updated(players, ties, beta * beta, 0.0, margin_of(draw_probability, beta))
+    ours = update_skills(players, ties, beta * beta, 0.0, margin_of(draw_probability, beta))
     theirs = by_package(players, ties, beta, 0.0, draw_probability, own_normal=False)
     for own, other in zip(ours, theirs, strict=True):
         assert own == pytest.approx(other, abs=2e-3)
@@ -385,7 +392,7 @@ def test_the_packages_own_normal_distribution_changes_next_to_nothing(
 def test_results_that_the_package_cannot_rate(tie: bool) -> None:
     """The greatest upset there can be still moves both, and leaves sound numbers."""
     loser, winner = (5000.0, 1.0), (0.0, 1.0)
-    (winner_mu, winner_sigma), (loser_mu, loser_sigma) = updated(
+    (winner_mu, winner_sigma), (loser_mu, loser_sigma) = update_skills(
         [winner, loser], [tie], 16.0, 0.0, 1.0
     )
     assert winner_mu > 0.0

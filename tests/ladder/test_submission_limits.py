@@ -16,10 +16,10 @@ from deepsea_ladder.limits import (
     HOUR_MS,
     RemoteLimits,
     Usage,
-    check_author,
-    check_bots,
-    check_limits,
-    check_order,
+    check_analysis_rate,
+    check_bot_count,
+    check_submission_limits,
+    order_of_checks,
 )
 
 LIMITS = RemoteLimits()
@@ -43,7 +43,7 @@ MIB = 1 << 20
     ],
 )
 def test_what_is_within_the_limits_is_taken(used: Usage, size: int) -> None:
-    check_limits(LIMITS, used, size, NOW)
+    check_submission_limits(LIMITS, used, size, NOW)
 
 
 @pytest.mark.parametrize(
@@ -68,24 +68,24 @@ def test_each_limit_says_what_it_is_and_when_to_come_back(
     used: Usage, size: int, words: str, back: int | None
 ) -> None:
     with pytest.raises(LimitReached, match=words) as refused:
-        check_limits(LIMITS, used, size, NOW)
+        check_submission_limits(LIMITS, used, size, NOW)
     assert refused.value.retry_after == back
 
 
 def test_coming_back_when_told_is_soon_enough() -> None:
     used = NOTHING._replace(times=[NOW - 3000 * i for i in range(12, 0, -1)])
     with pytest.raises(LimitReached) as refused:
-        check_limits(LIMITS, used, 1, NOW)
+        check_submission_limits(LIMITS, used, 1, NOW)
     assert refused.value.retry_after is not None
-    check_limits(LIMITS, used, 1, NOW + 1000 * refused.value.retry_after)
+    check_submission_limits(LIMITS, used, 1, NOW + 1000 * refused.value.retry_after)
 
 
 def _submissions(times: Sequence[int], at: int) -> None:
-    check_limits(LIMITS, NOTHING._replace(times=times), 1, at)
+    check_submission_limits(LIMITS, NOTHING._replace(times=times), 1, at)
 
 
 def _analyses(times: Sequence[int], at: int) -> None:
-    check_author(LIMITS, times, at)
+    check_analysis_rate(LIMITS, times, at)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +110,10 @@ def test_no_border_of_an_hour_or_a_day_has_twice_the_limit(
 
 
 def test_an_author_has_so_many_bots() -> None:
-    check_bots(LIMITS, 4)
+    check_bot_count(LIMITS, 4)
     with pytest.raises(LimitReached, match="at most 5"):
-        check_bots(LIMITS, 5)
-    check_bots(replace(LIMITS, bots=6), 5)
+        check_bot_count(LIMITS, 5)
+    check_bot_count(replace(LIMITS, bots=6), 5)
 
 
 A, B, C = 1, 2, 3
@@ -138,7 +138,7 @@ A, B, C = 1, 2, 3
 def test_the_order_is_round_robin_by_author(
     waiting: list[tuple[int, int]], begun: dict[int, int], busy: list[int], order: list[int]
 ) -> None:
-    assert check_order(waiting, begun, busy) == order
+    assert order_of_checks(waiting, begun, busy) == order
 
 
 @given(st.lists(st.integers(1, 5), max_size=30), st.dictionaries(st.integers(1, 5), st.integers(0)))
@@ -146,7 +146,7 @@ def test_nobody_is_left_out_and_nobody_is_passed_twice(
     authors: list[int], begun: dict[int, int]
 ) -> None:
     waiting = list(enumerate(authors))
-    order = check_order(waiting, begun, ())
+    order = order_of_checks(waiting, begun, ())
     assert sorted(order) == [number for number, _ in waiting]
     for author in set(authors):
         own = [place for place, number in enumerate(order) if authors[number] == author]

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, or_, select, update
 
 from deepsea_ladder.errors import AnalysisError, NotOnLadder, StoreDamaged
-from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_author, check_queue
+from deepsea_ladder.limits import DAY_MS, RemoteLimits, check_analysis_queue, check_analysis_rate
 from deepsea_ladder.model import (
     AnalysedGame,
     AnalysisLease,
@@ -69,8 +69,8 @@ class Analyses(TaskLine[AnalysisLease]):
                 return _analysis(found, _TASKS.places(connection), lambda: plan)
             now_ms = now(connection)
             if author_id is not None:
-                check_author(limits, _times(connection, author_id, now_ms - DAY_MS), now_ms)
-            check_queue(limits, len(_TASKS.line(connection)))
+                check_analysis_rate(limits, _times(connection, author_id, now_ms - DAY_MS), now_ms)
+            check_analysis_queue(limits, len(_TASKS.line(connection)))
             row = insert(_rows).values(
                 **game,
                 author_id=author_id,

@@ -38,7 +38,7 @@ from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.bot_states import Appearance, BotDeed, StrikeRules, conduct, state_after
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
-from deepsea_ladder.limits import RemoteLimits, check_bots
+from deepsea_ladder.limits import RemoteLimits, check_bot_count
 from deepsea_ladder.model import (
     AttemptEnd,
     BotConduct,
@@ -323,7 +323,7 @@ def _check_another_bot(connection: Connection, author_id: int, limits: RemoteLim
     """Raise `LimitReached` if the author may not have another bot that plays."""
     there = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
     count = connection.execute(select(func.count()).where(*there)).scalar_one()
-    check_bots(limits, int(count))
+    check_bot_count(limits, int(count))
 
 
 def _check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:

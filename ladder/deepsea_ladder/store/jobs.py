@@ -510,7 +510,7 @@ class Queue(StorePart):
             present = connection.execute(last_of, {"season": season.id}).all()
             return PairingQueue(
                 rotations=last,
-                lately=[
+                recent_lineups=[
                     frozenset(row.version_id for row in group)
                     for _, group in groupby(rows, key=lambda row: row.rotation)
                 ],

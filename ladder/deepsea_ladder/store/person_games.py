@@ -23,7 +23,7 @@ from deepsea_ladder.errors import (
     SeasonPaused,
     StoreDamaged,
 )
-from deepsea_ladder.limits import DAY_MS, check_tables
+from deepsea_ladder.limits import DAY_MS, check_person_games
 from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
@@ -72,7 +72,7 @@ class PersonGames(TaskLine[PersonGame]):
             if author_id is None:
                 mine = _rows.c.author_id.is_(None) & (_rows.c.address == address)
             lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > at - DAY_MS)
-            check_tables(
+            check_person_games(
                 limits_now(connection),
                 _count(connection, _TASKS.is_open),
                 _count(connection, _TASKS.is_open & mine),

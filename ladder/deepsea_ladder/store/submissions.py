@@ -24,7 +24,7 @@ from deepsea_ladder.limits import (
     HOUR_MS,
     RemoteLimits,
     Usage,
-    check_limits,
+    check_submission_limits,
     submissions_left,
 )
 from deepsea_ladder.model import (
@@ -342,7 +342,7 @@ def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits,
         limits=None if new.by_machine else limits,
     )
     if not new.by_machine:
-        check_limits(limits, _usage(connection, new.author_id, at), new.size, at)
+        check_submission_limits(limits, _usage(connection, new.author_id, at), new.size, at)
 
 
 def _times(connection: Connection, author_id: int, at: int) -> Sequence[int]:

@@ -49,7 +49,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from deepsea_ladder.bot_states import RetryPolicy
 from deepsea_ladder.chain import lost_line
 from deepsea_ladder.errors import StoreDamaged
-from deepsea_ladder.limits import check_order
+from deepsea_ladder.limits import order_of_checks
 from deepsea_ladder.model import (
     KINDS,
     UNDER_WAY,
@@ -260,7 +260,7 @@ class Tasks:
             .group_by(_columns.author_id)
         )
         begun = {row.author_id: row.began_at for row in connection.execute(last)}
-        return check_order(waiting, begun, self.busy(connection))
+        return order_of_checks(waiting, begun, self.busy(connection))
 
     def places(self, connection: Connection) -> dict[int, int]:
         """The number of tasks before each one that waits, by its subject."""
