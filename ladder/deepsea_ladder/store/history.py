@@ -136,7 +136,7 @@ class History(StorePart):
             with self._database.read() as connection:
                 seqs = connection.execute(numbers).scalars().all()
             games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
-            lines, unreadable = self._database.readable(games, _games.c.seq, _lines)
+            lines, unreadable = self._database.read_undamaged(games, _games.c.seq, _lines)
             yield from lines
             damage += unreadable
             if len(seqs) < PORTION:
