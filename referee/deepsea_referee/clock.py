@@ -30,11 +30,12 @@ _T = TypeVar("_T")
 BEAT_US: Final = 20_000
 """The interval of the pulse."""
 LATE_US: Final = 20_000
-"""The lateness of the pulse that does not count: timers of Windows are 16 ms late on an idle
-machine."""
+"""The lateness of the pulse that does not count.
+
+Timers of Windows are 16 ms late on an idle machine.
+"""
 FREE_TURNS: Final = 3
-"""The number of turns on a CPU within a beat that a thread needs even if it does not wait for
-Python's lock."""
+"""The largest number of turns on a CPU in a beat without a wait for Python's lock."""
 _CATCH_UP_S = 0.25
 """The longest time for which a clock waits for the pulse's thread, if that gets no CPU."""
 _NEVER_NS = 1 << 63

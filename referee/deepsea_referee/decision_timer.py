@@ -1,11 +1,31 @@
-"""Times the open decisions of one bot: start, look, stop -> charged | timed out | undecided.
+"""Times the open decisions of one bot: start, look, stop -> charge | timeout | host delay.
 
-Invariants: a timer has no stream, no event loop and no clock: each call gets the time, and only the
-Gauge reads the host. Elapsed time is shared by the decisions that are open at once; a decision may
-take its budget and the remaining bank; time that the host took is not charged (pauses.py).
+The charge of a decision is
+
+    charge = share x max(wall - credit - late - unread, least), but not more than share x wall
+    credit = min(denied + uncounted, outside)
+    least  = max(busiest, cpu / CPUs)
+
+    share      the decision's part of the bot's time: 1 / n while n decisions are open
+    wall       the wall time since the request was written
+    credit     the time that the host took from the bot
+    late       the lateness of the first look, because the referee was blocked
+    unread     the time for which the answer may have waited for the referee
+    least      the time that the decision would have needed on a quiet host
+    denied     the time in which the bot was ready and had no CPU
+    uncounted  a fraction of it, for times that the kernel does not count as denied
+    outside    the CPU time of other programs
+    busiest    the CPU time of the bot's busiest thread
+    cpu        the CPU time of all processes of the bot
+
+pauses.py computes `credit` and `least`. Time is only attributed in this way from the moment on at
+which the host's counters are known; the time before is charged as wall time.
 
 A look is a check of the open decisions. At the first look at a decision, after a fraction of its
-time, the host is read, because an answer before it is charged the wall time anyway.
+time, the host is read. An answer before it is charged the wall time, without reading the host.
+
+Invariants: a timer has no stream, no event loop and no clock: each call gets the time, and only the
+Gauge reads the host. A decision may take its budget and the remaining bank.
 """
 
 from __future__ import annotations
@@ -22,26 +42,27 @@ STALL_US = 2_000
 """The lateness of a look from which on the event loop was certainly blocked."""
 
 
-class Charged(NamedTuple):
-    """A decision that came in time."""
+class Charge(NamedTuple):
+    """The time that a decision is charged that came in time."""
 
     us: int
 
 
-class TimedOut(NamedTuple):
-    """A decision that took more than its budget and the bank."""
+class Timeout(NamedTuple):
+    """The end of a decision that took more than its budget and the bank."""
 
     us: int
     limit_us: int
 
 
-class Starved(NamedTuple):
-    """A decision that the host delayed for so long that its time cannot be attributed."""
+class HostDelay(NamedTuple):
+    """The end of a decision that the host delayed too long: its time cannot be attributed."""
 
     wall_us: int
 
 
-Ended: TypeAlias = TimedOut | Starved
+RequestEnd: TypeAlias = Timeout | HostDelay
+"""The end of a request without an answer."""
 
 
 class DecisionTimer:
@@ -68,18 +89,22 @@ class DecisionTimer:
         self._shared = SharedTime()
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Return True if no decision is open."""
         return not self._open
 
     def start(self, requests: Sequence[tuple[int, TimeLeft]], now_us: int) -> None:
         """Start the clocks of requests that are written now as one message.
 
+        The first look at a decision is set to a fraction of its budget, or of its whole limit if
+        the budget is 0, and earlier if the host cannot be read now. Without a gauge it is set to
+        the limit.
+
         requests  the id, and the budget and bank, of each request
         """
         if not requests:
             return
-        share_us = self._shared.open(len(requests), now_us)
+        shared_us = self._shared.open(len(requests), now_us)
         usage = self.gauge.glance(now_us) if self.gauge else None
         earliest_us: int | None = None
         for request_id, (budget_us, bank_us) in requests:
@@ -88,13 +113,13 @@ class DecisionTimer:
                 first_us = (budget_us or limit_us) // pauses.LOOKS
                 if usage is None:
                     first_us = min(first_us, pauses.EARLY_US)
-            self._open[request_id] = _OpenDecision(limit_us, first_us, now_us, share_us, usage)
+            self._open[request_id] = _OpenDecision(limit_us, first_us, now_us, shared_us, usage)
             if earliest_us is None or first_us < earliest_us:
                 earliest_us = first_us
         if earliest_us is not None:
             self._look_by(now_us + earliest_us)
 
-    def stop(self, request_id: int, now_us: int) -> Charged | TimedOut | None:
+    def stop(self, request_id: int, now_us: int) -> Charge | Timeout | None:
         """Stop the clock of a request that is answered now; return None if it is not open.
 
         An answer before the first look is charged its wall time, without reading the host.
@@ -102,47 +127,47 @@ class DecisionTimer:
         decision = self._open.pop(request_id, None)
         if decision is None:
             return None
-        share_us = self._shared.close(now_us)
-        us = share_us - decision.share_us
+        shared_us = self._shared.close(now_us)
+        us = shared_us - decision.start_shared_us
         if us <= decision.first_us:
-            return new_tuple(Charged, (round(us),))
-        return decision.stop(now_us, share_us, self.gauge)
+            return new_tuple(Charge, (round(us),))
+        return decision.stop(now_us, shared_us, self.gauge)
 
-    def look(self, now_us: int) -> list[tuple[int, Ended]]:
+    def look(self, now_us: int) -> list[tuple[int, RequestEnd]]:
         """Check the open decisions; remove and return those that end now without an answer.
 
         `due_us` is set for the others.
         """
         self.due_us = None
-        share_us = self._shared.at(now_us)
+        shared_us = self._shared.total_us(now_us)
         reading: Reading | None = None
-        ended: list[tuple[int, Ended]] = []
+        ends: list[tuple[int, RequestEnd]] = []
         for request_id, decision in self._open.items():
-            if early_us := decision.early_us(share_us):
+            if remaining_us := decision.until_first_look_us(shared_us):
                 # Shared time is never faster than the clock, so the look cannot be due earlier.
-                self._look_by(now_us + early_us)
+                self._look_by(now_us + remaining_us)
                 continue
             if reading is None and self.gauge is not None:
                 reading = self.gauge.read()
-            result = decision.look(now_us, share_us, reading, self.gauge, self._patience)
+            result = decision.look(now_us, shared_us, reading, self.gauge, self._patience)
             if isinstance(result, int):
                 self._look_by(now_us + result)
             else:
-                ended.append((request_id, result))
-        for request_id, _ in ended:
+                ends.append((request_id, result))
+        for request_id, _ in ends:
             self._close(request_id, now_us)
-        return ended
+        return ends
 
-    def break_off(self, now_us: int) -> dict[int, int]:
+    def stop_all(self, now_us: int) -> dict[int, int]:
         """Stop all clocks, since the stream has ended; return the time of each open request."""
-        share_us = self._shared.at(now_us)
-        taken_us = {
-            request_id: round(share_us - decision.share_us)
+        shared_us = self._shared.total_us(now_us)
+        times_us = {
+            request_id: round(shared_us - decision.start_shared_us)
             for request_id, decision in self._open.items()
         }
-        for request_id in taken_us:
+        for request_id in times_us:
             self._close(request_id, now_us)
-        return taken_us
+        return times_us
 
     def _close(self, request_id: int, now_us: int) -> None:
         """Remove an open decision."""
@@ -156,180 +181,215 @@ class DecisionTimer:
             self.due_us = when_us
 
 
-class _OpenDecision:
-    """The clock of one request.
+class _Origin(NamedTuple):
+    """The moment from which on the time of a decision is attributed to the bot or the host."""
 
-    limit_us  the timeout
-    first_us  the time until the first look; an answer before it is charged its wall time
-    usage     the usage of the CPUs when the request was written; None if it is not known
+    now_us: int
+    shared_us: float
+    usage: Usage
+
+
+class _Look(NamedTuple):
+    """A look at a decision: its time, and for how long the referee had waited for a CPU then."""
+
+    now_us: int
+    referee_waited_us: int
+
+
+class _OpenDecision:
+    """The clock of one request; the module's header has the formula of its charge.
+
+    limit_us         the timeout
+    first_us         the time until the first look; an answer before it is charged its wall time
+    start_us         the time of the request
+    start_shared_us  the shared time (see SharedTime) at that moment
+    usage            the host's counters at that moment; None if they are not known
     """
 
-    _base_us = 0
-    """The charge up to the moment `_base`."""
-    _free_us = 0
+    _origin_charge_us = 0
+    """The charge for the time up to `_origin`."""
+    _late_us = 0
     """The lateness of the first look, which is the referee's time and not charged."""
     _first: tuple[int, Reading] | None = None
     """The time and the reading of the first look."""
-    _looks: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
-    """For the last look but one and for the last look: the time, and for how long the referee had
-    waited for a CPU until then."""
-    _referee_us = 0
-    """For how long the referee had waited for a CPU at the last look after the limit."""
-    _over_us: int | None = None
+    _look_before = _last_look = _Look(0, 0)
+    """The last look but one, and the last look."""
+    _referee_waited_us = 0
+    """The time that the referee had waited for a CPU at the last look after the limit."""
+    _over_limit_us: int | None = None
     """The time of the first look after the limit."""
 
     def __init__(
-        self, limit_us: int, first_us: int, began_us: int, share_us: float, usage: Usage | None
+        self,
+        limit_us: int,
+        first_us: int,
+        start_us: int,
+        start_shared_us: float,
+        usage: Usage | None,
     ) -> None:
         self.limit_us = limit_us
         self.first_us = first_us
-        self.began_us = began_us
-        self.share_us = share_us
-        """The shared time when it began."""
-        self._base = None if usage is None else (began_us, share_us, usage)
-        """The moment from which on time is attributed: the time, the shared time, the usage."""
+        self.start_us = start_us
+        self.start_shared_us = start_shared_us
+        self._origin = None if usage is None else _Origin(start_us, start_shared_us, usage)
+        """The request if the host's counters were known then; else the first look."""
 
-    def early_us(self, share_us: float) -> int:
+    def until_first_look_us(self, shared_us: float) -> int:
         """Return the time until the first look is due; 0 if it is due, or has been."""
         if self._first is not None:
             return 0
-        return max(0, self.first_us - round(share_us - self.share_us))
+        return max(0, self.first_us - self._wall_us(shared_us))
 
-    def stop(self, now_us: int, share_us: float, gauge: Gauge | None) -> Charged | TimedOut:
+    def stop(self, now_us: int, shared_us: float, gauge: Gauge | None) -> Charge | Timeout:
         """Return the outcome of an answer that has arrived now.
 
         An answer may have arrived earlier and waited for the referee, at most since the last look
         but one. For that time, the referee's waiting for a CPU is not charged.
         """
         if gauge is None:
-            us = self._wall_us(share_us) - self._free_us
+            us = self._wall_us(shared_us) - self._late_us
         else:
             reading = gauge.read()
             if self._first is None:
-                unread_us = self._late_us(now_us, share_us)
+                unread_us = self._lateness_us(now_us, shared_us)
             else:
-                look_us, waited_us = self._looks[0]
-                unread_us = min(now_us - look_us, reading.referee_waited_us - waited_us)
-            us, _ = self._attributed_us(now_us, share_us, reading, gauge.cpus, unread_us)
-        return TimedOut(us, self.limit_us) if us > self.limit_us else Charged(max(0, us))
+                since = self._look_before
+                unread_us = min(
+                    now_us - since.now_us, reading.referee_waited_us - since.referee_waited_us
+                )
+            us, _ = self._attributed_us(now_us, shared_us, reading, gauge.cpus, unread_us)
+        return Timeout(us, self.limit_us) if us > self.limit_us else Charge(max(0, us))
 
     def look(
         self,
         now_us: int,
-        share_us: float,
+        shared_us: float,
         reading: Reading | None,
         gauge: Gauge | None,
         patience: int,
-    ) -> Ended | int:
+    ) -> RequestEnd | int:
         """Return how a decision without an answer ends now, or the time until the next look.
 
-        It ends with a timeout if the charged time is above the limit, or as starved if the wall
-        time is very long but the host took it.
+        It ends with a timeout if the charged time is above the limit, or with a host delay if the
+        wall time is very long but the host took it.
 
         reading   the host's reading of now; None without a gauge
         patience  how many times its limit a decision may take on a busy host
         """
-        wall_us = self._wall_us(share_us)
+        wall_us = self._wall_us(shared_us)
         is_hopeless = wall_us > pauses.longest_wait_us(self.limit_us, patience)
         if gauge is None or reading is None:
-            if not self._free_us and (late_us := self._late_us(now_us, share_us)):
+            if not self._late_us and (late_us := self._lateness_us(now_us, shared_us)):
                 # An answer that arrived while the loop was blocked is read before the next look.
-                self._free_us = late_us + STALL_US
-            us = max(0, wall_us - self._free_us)
+                self._late_us = late_us + STALL_US
+            us = max(0, wall_us - self._late_us)
         else:
             if self._first is None:
-                self._look_first(now_us, share_us, reading)
-            us, least_us = self._attributed_us(now_us, share_us, reading, gauge.cpus)
-            if us > self.limit_us >= least_us and (
-                again_us := self._undecided_us(now_us, reading, gauge)
-            ):
-                return again_us
-            self._looks = (self._looks[1], (now_us, reading.referee_waited_us))
+                self._look_first(now_us, shared_us, reading)
+            us, least_us = self._attributed_us(now_us, shared_us, reading, gauge.cpus)
+            if us > self.limit_us >= least_us:
+                delay_us = self._undecided_us(now_us, reading, gauge)
+                if delay_us:
+                    return delay_us
+            self._look_before = self._last_look
+            self._last_look = _Look(now_us, reading.referee_waited_us)
             if is_hopeless and not self._may_be_starved(now_us, reading, gauge.cpus):
                 us = wall_us
         if us > self.limit_us:
-            return TimedOut(us, self.limit_us)
+            return Timeout(us, self.limit_us)
         if is_hopeless:
-            return Starved(wall_us)
+            return HostDelay(wall_us)
         # Not later than GRACE_US: `stop` forgives waits of the referee since the last look but one.
         return min(self.limit_us - us, pauses.GRACE_US)
 
-    def _wall_us(self, share_us: float) -> int:
+    def _wall_us(self, shared_us: float) -> int:
         """Return the decision's share of the wall time since its request."""
-        return round(share_us - self.share_us)
+        return round(shared_us - self.start_shared_us)
 
-    def _late_us(self, now_us: int, share_us: float) -> int:
+    def _lateness_us(self, now_us: int, shared_us: float) -> int:
         """Return by how much the first look is late; 0 if that may be chance.
 
         It is late because the event loop was blocked, or had no CPU.
         """
-        wall_us = share_us - self.share_us
+        wall_us = shared_us - self.start_shared_us
         # `first_us` is in shared time: the quotient converts the lateness into wall time.
-        late_us = round((now_us - self.began_us) * (1 - self.first_us / (wall_us or 1)))
+        late_us = round((now_us - self.start_us) * (1 - self.first_us / (wall_us or 1)))
         return late_us if late_us > STALL_US else 0
 
-    def _look_first(self, now_us: int, share_us: float, reading: Reading) -> None:
+    def _look_first(self, now_us: int, shared_us: float, reading: Reading) -> None:
         """Remember the first look. If no usage was known before, attribution begins here."""
         self._first = (now_us, reading)
-        self._looks = ((now_us, reading.referee_waited_us),) * 2
-        if self._base is None:
-            self._base = (now_us, share_us, reading.usage)
-            self._base_us = min(self._wall_us(share_us), self.first_us)
+        self._look_before = self._last_look = _Look(now_us, reading.referee_waited_us)
+        if self._origin is None:
+            self._origin = _Origin(now_us, shared_us, reading.usage)
+            self._origin_charge_us = min(self._wall_us(shared_us), self.first_us)
         else:
-            self._free_us = self._late_us(now_us, share_us)
+            self._late_us = self._lateness_us(now_us, shared_us)
 
     def _attributed_us(
-        self, now_us: int, share_us: float, reading: Reading, cpus: int, unread_us: int = 0
+        self, now_us: int, shared_us: float, reading: Reading, cpus: int, unread_us: int = 0
     ) -> tuple[int, int]:
-        """Return the charge up to now, and the part of it that the bot certainly used.
+        """Return the charge until now, and the part of it that the bot certainly used.
 
         The charge is the wall time minus a credit for the time that the host took, but not less
-        than the bot certainly computed. Time before the first look and time since then are
-        attributed apart, because threads are only known since then.
+        than the time that the bot certainly used.
 
         unread_us  the time for which the answer may have waited for the referee
         """
-        wall_us = self._wall_us(share_us)
-        if self._base is None:
+        wall_us = self._wall_us(shared_us)
+        origin = self._origin
+        if origin is None:
             return min(wall_us, self.first_us), 0
-        at_us, base_share_us, before = self._base
-        if now_us == at_us:
-            return self._base_us, 0
+        passed_us = now_us - origin.now_us
+        if passed_us == 0:
+            return self._origin_charge_us, 0
+        denied_us, busiest_us = self._denied_and_busiest_us(origin, now_us, reading, cpus)
+        after = reading.usage._replace(denied_us=origin.usage.denied_us + denied_us)
+        credit_us = pauses.credit_us(passed_us, origin.usage, after)
+        least_us = pauses.least_us(origin.usage, reading.usage, busiest_us, cpus)
+        charged_us = max(passed_us - credit_us - self._late_us - unread_us, least_us)
+        # The decision's share of the time, as other decisions may have been open as well.
+        share = (shared_us - origin.shared_us) / passed_us
+        us = min(wall_us, self._origin_charge_us + round(charged_us * share))
+        return us, round(least_us * share)
+
+    def _denied_and_busiest_us(
+        self, origin: _Origin, now_us: int, reading: Reading, cpus: int
+    ) -> tuple[int, int]:
+        """Return the time without a CPU, and the CPU time of the busiest thread, since the origin.
+
+        Both are sums of a part before the first look and a part since then, because the times of
+        single threads are only known since then.
+        """
         first_us, first = self._first or (now_us, reading)
-        # One thread may have used all the CPU time before the first look.
-        busiest_us = min(first_us - at_us, first.usage.cpu_us - before.cpu_us)
-        busiest_us += pauses.busiest_us(first.threads_us, reading.threads_us)
-        least_us = pauses.least_us(before, reading.usage, busiest_us, cpus)
-        used_us = first.usage.cpu_us - before.cpu_us
+        used_us = first.usage.cpu_us - origin.usage.cpu_us
+        passed_us = first_us - origin.now_us
         denied_us = pauses.denied_us(
-            first.usage.denied_us - before.denied_us,
-            None,
-            max(0, first_us - at_us - used_us),
-            used_us,
-            cpus,
+            pressure_us=first.usage.denied_us - origin.usage.denied_us,
+            waited_us=None,
+            idle_us=max(0, passed_us - used_us),
+            used_us=used_us,
+            cpus=cpus,
         )
+        # One thread may have used all the CPU time before the first look.
+        busiest_us = min(passed_us, used_us)
+
         used_us = reading.usage.cpu_us - first.usage.cpu_us
         denied_us += pauses.denied_us(
-            reading.usage.denied_us - first.usage.denied_us,
-            reading.waited_us - first.waited_us,
-            now_us - first_us - used_us,
-            used_us,
-            cpus,
+            pressure_us=reading.usage.denied_us - first.usage.denied_us,
+            waited_us=reading.waited_us - first.waited_us,
+            idle_us=now_us - first_us - used_us,
+            used_us=used_us,
+            cpus=cpus,
         )
-        after = reading.usage._replace(denied_us=before.denied_us + denied_us)
-        credit_us = pauses.credit_us(now_us - at_us, before, after)
-        credit_us += self._free_us + unread_us
-        # The decision's share of the time, as other decisions may have been open as well.
-        share = (share_us - base_share_us) / (now_us - at_us)
-        charged_us = max(now_us - at_us - credit_us, least_us)
-        us = min(wall_us, self._base_us + round(charged_us * share))
-        return us, round(least_us * share)
+        busiest_us += pauses.busiest_us(first.threads_us, reading.threads_us)
+        return denied_us, busiest_us
 
     def _may_be_starved(self, now_us: int, reading: Reading, cpus: int) -> bool:
         """Return True if other programs used so much of the CPUs that the bot may be starved."""
-        assert self._base is not None
-        at_us, _, before = self._base
-        return pauses.may_be_starved(now_us - at_us, before, reading.usage, cpus)
+        assert self._origin is not None
+        passed_us = now_us - self._origin.now_us
+        return pauses.may_be_starved(passed_us, self._origin.usage, reading.usage, cpus)
 
     def _undecided_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
         """Return the delay until the next look if a timeout is not final yet; 0 if it is final.
@@ -337,13 +397,13 @@ class _OpenDecision:
         It is not final while an answer may be on its way, or a thread may wait for a CPU without
         being counted yet. This postpones it by LONGEST_READY_US at most.
         """
-        waited_us = reading.referee_waited_us - self._referee_us
-        self._referee_us = reading.referee_waited_us
-        if self._over_us is None:
-            self._over_us = now_us
-            if reading.referee_waited_us - self._looks[0][1] > pauses.BUSY_US:
+        waited_us = reading.referee_waited_us - self._referee_waited_us
+        self._referee_waited_us = reading.referee_waited_us
+        if self._over_limit_us is None:
+            self._over_limit_us = now_us
+            if reading.referee_waited_us - self._look_before.referee_waited_us > pauses.BUSY_US:
                 return pauses.GRACE_US
-        if now_us - self._over_us > pauses.LONGEST_READY_US:
+        if now_us - self._over_limit_us > pauses.LONGEST_READY_US:
             return 0
         # An answer passes through several threads and several passes of the event loop.
         if waited_us > pauses.BUSY_US or gauge.referee_is_ready() or gauge.bot_is_ready():
@@ -352,39 +412,41 @@ class _OpenDecision:
 
 
 class SharedTime:
-    """Divides a bot's time among its open decisions.
+    """The time of a bot, divided among its open decisions.
 
     While n decisions are open each is charged one nth of the time that passes: a message with n
     requests has n times the budget, and the charges add up to the time that has passed.
     """
 
-    __slots__ = ("_at_us", "_open", "_share_us")
+    __slots__ = ("_open", "_total_us", "_updated_us")
 
     def __init__(self) -> None:
         self._open = 0
-        self._share_us = 0.0
-        self._at_us = 0
+        """The number of open decisions."""
+        self._total_us = 0.0
+        """The value of `total_us` at the time `_updated_us`."""
+        self._updated_us = 0
 
-    def at(self, now_us: int) -> float:
+    def total_us(self, now_us: int) -> float:
         """Return the charge of an imaginary decision that was open from the beginning until now.
 
         The difference of the values at two moments is the charge of a decision that was open
         between them.
         """
         if self._open:
-            self._share_us += (now_us - self._at_us) / self._open
-        self._at_us = now_us
-        return self._share_us
+            self._total_us += (now_us - self._updated_us) / self._open
+        self._updated_us = now_us
+        return self._total_us
 
     def open(self, count: int, now_us: int) -> float:
-        """Add open decisions from now on; return `at(now_us)`."""
-        share_us = self.at(now_us)
+        """Add open decisions from now on; return `total_us(now_us)`."""
+        total_us = self.total_us(now_us)
         self._open += count
-        return share_us
+        return total_us
 
     def close(self, now_us: int) -> float:
-        """Remove one open decision; return `at(now_us)`."""
-        if now_us != self._at_us:  # all answers of one message have the same time
-            self.at(now_us)
+        """Remove one open decision; return `total_us(now_us)`."""
+        if now_us != self._updated_us:  # all answers of one message have the same time
+            self.total_us(now_us)
         self._open -= 1
-        return self._share_us
+        return self._total_us

@@ -60,8 +60,10 @@ class _Relay(threading.local):
     """The functions of `on_signals` in a thread that `run_apart` has started."""
 
     calls: list[tuple[Callable[[], object], Callable[[], object]]] | None = None
-    """The functions for Ctrl-C and for SIGTERM, of the innermost `with` block last; None in any
-    other thread."""
+    """The functions for Ctrl-C and for SIGTERM, of the innermost `with` block last.
+
+    None in any thread but the main one.
+    """
 
 
 _relay = _Relay()

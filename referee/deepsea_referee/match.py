@@ -54,8 +54,11 @@ OnGame = Callable[[GameResult, GameRecord], object]
 OnVoid = Callable[[VoidGame], object]
 """Receives each game that does not count."""
 Sit = Callable[[RefereedGame, int, object], AskedSeat]
-"""Makes the seat of a player without a process; receives the game, the seat number, and the session
-of the process that stands in for it in the pool."""
+"""Makes the seat of a player without a process.
+
+It receives the game, the seat number, and the session of the process that stands in for the player
+in the pool.
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -73,8 +76,11 @@ class MatchSettings:
     seating: Literal["rotate", "fixed"] = "rotate"
     """The bot of seat s in game i: bot s if `fixed`, bot s + i (modulo the seats) if `rotate`."""
     tables: int | None = 1
-    """The number of games that are played at once over the same streams; None lets the referee
-    choose (see `Tables`). It is 1 if a bot does not declare `concurrent_games`."""
+    """The number of games that are played at once over the same streams.
+
+    None lets the referee choose (see `Tables`). It is 1 if a bot does not declare
+    `concurrent_games`.
+    """
     part: tuple[int, ...] | None = None
     """The numbers of the games to play; None plays all games of the match."""
     attempt: int = 0
@@ -205,8 +211,10 @@ class _Match:
     players: Mapping[int, Sit]
     result: MatchResult
     suspects: set[int] = field(default_factory=set)
-    """Bots with a decision that the host delayed, so that a game is void. The next time, such a
-    decision counts as their timeout."""
+    """Bots with a decision that the host delayed, so that a game is void.
+
+    The next time, such a decision counts as their timeout.
+    """
 
     async def play(self) -> None:
         """Start the bots, and play all games: as many at once as there are tables.

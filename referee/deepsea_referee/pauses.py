@@ -263,12 +263,16 @@ STARVED = 4
 """A bot may be starved if pressure is at least this fraction (one fourth) of its wall time."""
 UNCOUNTED = 8
 """The kernel counts a thread as running while its CPU serves interrupts or another virtual machine.
-So if a bot was denied CPUs, up to this fraction (one eighth) more of its idle time is credited."""
+
+So if a bot was denied CPUs, up to this fraction (one eighth) more of its idle time is credited.
+"""
 TICK_US = 10_000
 """The step in which the kernel counts the CPU time of the whole machine."""
 UNFAIR_SHARE = 0.02
-"""The share of the time in which the referee was late, from which on a match by the wall clock is
-reported as unfair."""
+"""The share of lateness of the referee from which on a match is reported as unfair.
+
+This is for matches by the wall clock.
+"""
 
 
 class Usage(NamedTuple):

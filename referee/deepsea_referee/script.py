@@ -180,8 +180,11 @@ def _seed(seed: bytes | str | None) -> bytes:
 # ----- Decisions of a person in words
 
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
-"""The keys of units. H, L and Q are left out: in a terminal they ask for a hint, the last turns,
-and the end of the program."""
+"""The keys of units.
+
+H, L and Q are left out: in a terminal they ask for a hint, the last turns, and the end of the
+program.
+"""
 HINTED = 3
 """The number of actions that a hint names."""
 HINT_EFFORT = Effort.to()

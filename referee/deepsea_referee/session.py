@@ -49,7 +49,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from deepsea_referee.clock import Clock, EarliestAlarm
-from deepsea_referee.decision_timer import DecisionTimer, Ended, TimedOut
+from deepsea_referee.decision_timer import DecisionTimer, RequestEnd, Timeout
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
 from deepsea_referee.pauses import Pauses
 from deepsea_rules.events import new_tuple
@@ -63,11 +63,15 @@ WRITE_LIMIT_US = 10_000_000
 MESSAGE_BYTES = 64 * 1024
 """The longest message from a bot, and the length up to which requests are sent as one message."""
 HELD_BYTES = MESSAGE_BYTES // 2
-"""The number of bytes without a request that may wait for a frozen bot. If there are more, the bot
-is thawed to read them."""
+"""The number of bytes without a request that may wait for a frozen bot.
+
+If there are more, the bot is thawed to read them.
+"""
 LATE_KEPT = 1_000
 """The number of timed-out requests that are remembered, so that late answers to them are ignored.
-Late answers to older requests are refused."""
+
+Late answers to older requests are refused.
+"""
 
 State: TypeAlias = Literal["resting", "asked", "closing", "ended"]
 Transition: TypeAlias = Literal["ask", "last request over", "close", "end"]
@@ -106,8 +110,10 @@ class TimedAnswer(NamedTuple):
     error: str | None = None
     """The traceback of an exception that the bot has raised instead of deciding."""
     wall_us: int = 0
-    """The time since the message with the request was written: an upper bound of the time that the
-    decision would have taken without other games."""
+    """The time since the message with the request was written.
+
+    It is an upper bound of the time that the decision would have taken without other games.
+    """
     note: Note | None = None
 
 
@@ -132,8 +138,10 @@ class Session:
         self._timed_id = 0
         """The id of the last request whose clock was started."""
         self._sent_id = 0
-        """The id of the last request that was written. It is less than `_timed_id` if a request was
-        timed while the write before it takes long."""
+        """The id of the last request that was written.
+
+        It is less than `_timed_id` if a request was timed while the write before it takes long.
+        """
         self._open: dict[int, OnAnswer] = {}
         """The open requests in the order of their ids, and the receivers of their outcomes."""
         self._late: dict[int, None] = {}
@@ -212,7 +220,7 @@ class Session:
             return
         self._change("end")
         self._end = end
-        taken_us = self.timer.break_off(self._clock.now_us())
+        taken_us = self.timer.stop_all(self._clock.now_us())
         unanswered, self._open = self._open, {}
         self._alarm.cancel()
         self._outbox.clear()
@@ -330,7 +338,7 @@ class Session:
             del self._late[request_id]
             return None
         on_answer = self._open.pop(request_id)
-        if isinstance(timed, TimedOut):
+        if isinstance(timed, Timeout):
             return on_answer, _timeout(timed)
         fields = (action, timed.us, error, now_us - self._asked_us, note)
         return on_answer, new_tuple(TimedAnswer, fields)
@@ -357,7 +365,7 @@ class Session:
         """
         return (
             bool(self._outbox)
-            and (self.timer.idle or self._sent_id < self._timed_id)
+            and (self.timer.is_idle or self._sent_id < self._timed_id)
             and not (self.pauses.frozen and self._outbox.can_be_held)
         )
 
@@ -386,7 +394,7 @@ class Session:
         Nothing happens while the bot works on requests: further requests wait for its answers, and
         are not timed.
         """
-        if not self.timer.idle:
+        if not self.timer.is_idle:
             return
         if self._write_by_us is None:
             self._outbox.wake()
@@ -397,7 +405,7 @@ class Session:
         """Start the clocks of requests, if there are any, and set the alarm for the first look."""
         if requests:
             self._timed_id = requests[-1][0]
-            if self.timer.idle:
+            if self.timer.is_idle:
                 self._asked_us = now_us
             self.timer.start(requests, now_us)
             if self.timer.due_us is not None:
@@ -428,9 +436,9 @@ class Session:
 
         The alarm is set for the next time at which a limit has to be checked.
         """
-        for request_id, ended in self.timer.look(now_us):
+        for request_id, end in self.timer.look(now_us):
             if request_id in self._open:  # the outcome before may have ended the session
-                self._drop_request(request_id, ended)
+                self._drop_request(request_id, end)
         if self.timer.due_us is not None:
             self._alarm.ring_by(self.timer.due_us)
         if self._write_by_us is not None:
@@ -441,7 +449,7 @@ class Session:
             else:
                 self._alarm.ring_by(self._write_by_us)
 
-    def _drop_request(self, request_id: int, ended: Ended) -> None:
+    def _drop_request(self, request_id: int, end: RequestEnd) -> None:
         """End an open request without an answer: report a timeout, or that the host was too busy.
 
         The order of steps matters: the state is complete before the outcome is reported, because
@@ -459,16 +467,16 @@ class Session:
         if not self._open:
             self._change("last request over")
         self._rest()
-        if isinstance(ended, TimedOut):
-            on_answer(_timeout(ended))
+        if isinstance(end, Timeout):
+            on_answer(_timeout(end))
         else:
-            text = f"the host was too busy for {ended.wall_us} us to time a decision"
-            on_answer(HostTooBusy(text, ended.wall_us))
+            text = f"the host was too busy for {end.wall_us} us to time a decision"
+            on_answer(HostTooBusy(text, end.wall_us))
 
 
-def _timeout(ended: TimedOut) -> BotFault:
+def _timeout(timeout: Timeout) -> BotFault:
     """Return the fault of a request that timed out."""
-    return BotFault(Fault.TIMEOUT, overrun(ended.limit_us), ended.us)
+    return BotFault(Fault.TIMEOUT, overrun(timeout.limit_us), timeout.us)
 
 
 class Outbox:
@@ -478,8 +486,10 @@ class Outbox:
         self._messages: list[tuple[bytes, tuple[int, TimeLeft] | None]] = []
         self._bytes = 0
         self._cuts: list[int] = []
-        """The lengths of the queue at the calls of `cut`; messages before and after such a place
-        are not joined."""
+        """The lengths of the queue at the calls of `cut`.
+
+        Messages before and after such a position are not joined.
+        """
         self._wake: asyncio.Future[None] | None = None
 
     def __len__(self) -> int:

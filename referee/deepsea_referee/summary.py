@@ -31,8 +31,10 @@ from deepsea_sdk.table import PlayedGame
 EXPLAINED = 10
 """The number of void games that are stored to be explained; the others are only counted."""
 MOST_KINDS = 100
-"""The largest number of kinds of faults that are distinguished. Later ones are combined by bot,
-fault, and stage of the game."""
+"""The largest number of kinds of faults that are distinguished.
+
+Later ones are combined by bot, fault, and stage of the game.
+"""
 _LONGEST_MESSAGE = 160
 """The largest number of characters of a fault's message in a line."""
 _BITS = 10
@@ -295,8 +297,10 @@ class MatchResult:
     tables: int = 1
     """The largest number of games that were played at the same time over the same streams."""
     late_share: float = 0.0
-    """The share of the time in which the referee itself was late. It is only measured where the
-    kernel does not report how long processes wait."""
+    """The share of the time in which the referee itself was late.
+
+    It is only measured where the kernel does not report how long processes wait.
+    """
     _tallies: list[_Tally] = field(init=False)
 
     def __post_init__(self) -> None:

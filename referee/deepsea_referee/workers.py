@@ -39,8 +39,10 @@ GRACE_S = 10.0
 Perform: TypeAlias = Callable[[Any], object]
 """Runs a task, given its argument; returns the result."""
 Setup: TypeAlias = "Callable[[Link], AbstractContextManager[Perform]]"
-"""Sets up a worker in its process: a context manager that yields the function to run tasks, and
-cleans up at its exit. It must be picklable."""
+"""Context manager that sets up a worker in its process, and cleans up at its exit.
+
+It yields the function that runs tasks. It must be picklable.
+"""
 
 _MAIN = """
 import sys

@@ -36,8 +36,10 @@ SKIPPED = frozenset(
     {"__pycache__", "*.pyc", "__MACOSX", ".DS_Store", ".git", ".hg", ".venv", "venv"}
     | {".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".idea", ".vscode"}
 )
-"""Names and endings of files and folders that systems and tools create; they are not part of a
-bot."""
+"""Names and endings of files and folders that systems and tools create.
+
+They are not part of a bot.
+"""
 
 _MIB = 1 << 20
 _DRIVE = re.compile(r"[A-Za-z]:")

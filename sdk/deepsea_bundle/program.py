@@ -184,8 +184,10 @@ PYTHON = ("python", "python3")
 LONGEST_LINE = 60
 """Characters of a line with a mistake that are shown."""
 LONGEST_COMPILED = 1 << 20
-"""Bytes of a program that is compiled to check it, which takes 400 bytes of memory for each. Longer
-files are data rather than programs."""
+"""Bytes of a program that is compiled to check it, which takes 400 bytes of memory for each.
+
+Longer files are data rather than programs.
+"""
 SINGLE = "bot.py"
 """File name of a bot of a single file: a renamed file is the same bot."""
 MANIFEST_OF_SINGLE = Manifest(None, ("python3", SINGLE))

@@ -85,8 +85,11 @@ class FaultReport:
     error: str = ""
     """The bot's traceback, or another text of many lines about the fault."""
     when: Literal["decision", "start", "absent"] = "decision"
-    """"decision" if it happened there, "start" if the process was started for this game then,
-    "absent" if the bot was not started again after faults in earlier games."""
+    """The moment of the fault: "decision", "start" or "absent".
+
+    It is "start" if the process was started for this game then, and "absent" if the bot was not
+    started again after faults in earlier games.
+    """
 
     def explanation(self) -> str:
         """Return a line with the request, the bot's answer, its time, and the action played."""

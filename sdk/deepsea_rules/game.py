@@ -198,8 +198,10 @@ class Game:
 
 FORMAT = "deepsea-record/1"
 US_LIMIT = 2**53
-"""Whole numbers, such as times in microseconds, are below it: every JSON reader reads them
-exactly."""
+"""Upper bound of whole numbers, such as times in microseconds.
+
+Every JSON reader reads numbers below it exactly.
+"""
 
 
 # ----- Record of a game

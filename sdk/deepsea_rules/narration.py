@@ -43,8 +43,10 @@ class NarratedPosition(NamedTuple):
     turn: int
     """Number of turns that have been begun in the game."""
     state: GameState
-    """The position. At the end of a dive it is that before the clean-up, with phase "order" or else
-    "over"."""
+    """The position.
+
+    At the end of a dive it is that before the clean-up, with phase "order" or else "over".
+    """
     dice: tuple[int, int] | None
     """The dice of the turn that is being played or was just played."""
     lines: tuple[str, ...]

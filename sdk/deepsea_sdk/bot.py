@@ -199,8 +199,10 @@ class GameInfo:
     """The bot's own seat, 0 = A."""
     players: int
     rules: RuleSet
-    """The rules. If the referee is newer they may have `unknown_options`: then the game cannot be
-    simulated."""
+    """The rules.
+
+    If the referee is newer they may have `unknown_options`: then the game cannot be simulated.
+    """
     budget_us: int
     """The budget of each decision, in microseconds."""
     bank_us: int
@@ -236,8 +238,10 @@ class FaultNotice:
     game_id: str
     request_id: int
     fault: Fault
-    """The kind of fault; the text "unknown", which is no `Fault`, if a newer referee counts another
-    kind."""
+    """The kind of fault.
+
+    It is the text "unknown", which is no `Fault`, if a newer referee counts another kind.
+    """
     message: str
     """Text with the request, what the bot did, and the action that was played."""
     forfeit: bool
@@ -259,9 +263,11 @@ class Bot:
     clock: Clock = NO_LIMIT
     """The time for the current decision, set before each decision."""
     concurrent_games: bool = False
-    """Set this to True if games of this class may run at once. That is so if everything that a bot
-    knows of its game is in `self`, and nothing in its class or module. Long matches are several
-    times faster then."""
+    """Set this to True if games of this class may run at once.
+
+    That is so if everything that a bot knows of its game is in `self`, and nothing in its class or
+    module. Long matches are several times faster then.
+    """
     _note: Note | None = None
 
     # Decisions

@@ -42,11 +42,16 @@ ID = "DeepSeaAdventure-v0"
 """Name for `gymnasium.make`, once this module is imported."""
 
 Model: TypeAlias = Callable[[Features, Array], Array]
-"""A trained function: it gets observations [n, LENGTH] and masks [n, 12], and returns n action
-numbers."""
+"""A trained function: it gets observations [n, LENGTH] and masks [n, 12].
+
+It returns n action numbers.
+"""
 Reward: TypeAlias = Literal["placement", "lead"]
-"""Reward of a game. "placement": 1 for the first to -1 for the last, ties share; "lead": the points
-ahead of the best other seat."""
+"""Reward of a game: "placement" or "lead".
+
+"placement" is 1 for the first to -1 for the last, and ties share; "lead" is the points ahead of the
+best other seat.
+"""
 Opponent: TypeAlias = str | Policy
 """Opponent in a batch: a name, or a policy."""
 OneOpponent: TypeAlias = str | Callable[[View], str]
@@ -213,8 +218,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._games = np.arange(num_envs)
         self._seat = np.zeros(num_envs, np.int64)
         self._kind = np.full(num_envs, NOTHING)
-        """[games] the decision of each learner; NOTHING before the first reset, and after a failed
-        step."""
+        """The decision of each learner [games].
+
+        It is NOTHING before the first reset, and after a failed step.
+        """
         self._legal = np.zeros((num_envs, TURN_ACTIONS), np.int8)
         self._rows = np.zeros((num_envs, LENGTH), np.float32)
         self._learners = _Learners(num_envs)

@@ -70,8 +70,10 @@ Policy: TypeAlias = Callable[[GameState], str]
 """Function that chooses one of `state.legal` for the seat to move."""
 
 TURNS = 32
-"""Turns of a seat in a dive that have dice of their own: more than a dive has as a rule. Later
-turns use the dice of others again."""
+"""Turns of a seat in a dive that have dice of their own: more than a dive has as a rule.
+
+Later turns use the dice of others again.
+"""
 _ROLL_OF_BYTE = bytes([byte % len(_DICE) for byte in range(256)])
 _TOO_LARGE = bytes(range(256 - 256 % len(_DICE), 256))
 """Bytes that are left out, because with them some rolls would be more likely than others."""
@@ -214,8 +216,10 @@ STEADY: Mapping[int, Numbers] = {
 """Constants by the number of seats."""
 
 _FARTHEST = 40
-"""Distances of the table: a diver at the end of the longest trail, after one more move, is
-nearer."""
+"""The number of distances of the table.
+
+A diver at the end of the longest trail, after one more move, is nearer.
+"""
 _HEAVIEST = 6
 """Units with which no roll moves a diver."""
 

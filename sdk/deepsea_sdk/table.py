@@ -262,8 +262,10 @@ class PlayedGame:
     """Seed, decisions, points, placements and forfeits."""
     faults: tuple[FaultReport, ...]
     longest_us: int = 0
-    """Over streams, the longest time from a request to its answer, which includes other games'
-    decisions."""
+    """The longest time from a request to its answer over streams.
+
+    It includes other games' decisions.
+    """
     notes: Mapping[int, Note] = field(default_factory=dict)
     """Notes of bots, by the number of the decision."""
     drowned: tuple[tuple[int, ...], ...] = ()
@@ -305,8 +307,11 @@ class RefereedGame:
         self.own_paths: Callable[[int, str], str] = _unchanged
         """Function that puts the paths that a seat's author knows into an error of its bot."""
         self.is_public = False
-        """True if the record is read by others than the bots' authors. Then it has no words of
-        bots, but the types of their exceptions and the actions that they answered."""
+        """True if the record is read by others than the bots' authors.
+
+        Then it has no words of bots, but the types of their exceptions and the actions that they
+        answered.
+        """
         self._attempt = attempt
 
     @property

@@ -92,8 +92,11 @@ class Settings:
 
 
 Point: TypeAlias = dict[str, float]
-"""Point of the training curve: rounds and decisions so far, the mean squared error, and the lead
-over `steady` in placement score with its 95 % margin."""
+"""Point of the training curve: rounds, decisions, error, lead, and margin of the lead.
+
+The error is the mean squared one; the lead over `steady` is in placement score, and its margin is
+that of 95 %.
+"""
 
 
 @dataclass

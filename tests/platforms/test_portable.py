@@ -14,7 +14,7 @@ import pytest
 
 from deepsea_bundle import reader, reader_process
 from deepsea_referee.bots.output import OutputCapture
-from deepsea_referee.decision_timer import DecisionTimer, TimedOut
+from deepsea_referee.decision_timer import DecisionTimer, Timeout
 from deepsea_referee.interrupts import first_ready
 from deepsea_referee.pauses import AGAIN_US
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
@@ -53,7 +53,7 @@ def test_a_timeout_by_the_wall_clock_takes_a_second_look() -> None:
     assert looks(timer, 100_000 + AGAIN_US) == []
     (ended,) = looks(timer, 200_000)
     assert isinstance(ended, tuple)
-    assert isinstance(ended[1], TimedOut)
+    assert isinstance(ended[1], Timeout)
 
 
 def test_an_answer_that_is_late_itself_is_not() -> None:
@@ -61,7 +61,7 @@ def test_an_answer_that_is_late_itself_is_not() -> None:
     timer.start([(1, TimeLeft(100_000, 0))], 0)
     assert looks(timer, 90_000) == []
     ended = timer.stop(1, 150_000)
-    assert isinstance(ended, TimedOut)
+    assert isinstance(ended, Timeout)
     assert ended.us == pytest.approx(150_000, abs=1)
 
 

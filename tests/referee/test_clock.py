@@ -22,10 +22,10 @@ from deepsea_referee.clock import (
 )
 from deepsea_referee.decision_timer import (
     STALL_US,
-    Charged,
+    Charge,
     DecisionTimer,
     SharedTime,
-    TimedOut,
+    Timeout,
 )
 from deepsea_sdk.bot import TimeLeft
 from helpers.manual_clock import ManualClock
@@ -86,16 +86,16 @@ async def test_a_time_limit_ends_the_block_by_its_clock() -> None:
 
 def test_time_is_shared_by_what_is_open() -> None:
     time = SharedTime()
-    assert time.at(1_000) == 0  # nothing is open, nothing is charged
+    assert time.total_us(1_000) == 0  # nothing is open, nothing is charged
     began = time.open(1, 2_000)
-    assert time.at(2_600) - began == 600
+    assert time.total_us(2_600) - began == 600
     time.open(2, 2_600)
-    assert time.at(2_900) - began == 700  # 300 for three
+    assert time.total_us(2_900) - began == 700  # 300 for three
     time.close(2_900)
     time.close(2_900)
-    assert time.at(3_000) - began == 800
+    assert time.total_us(3_000) - began == 800
     time.close(3_000)
-    assert time.at(9_000) - began == 800
+    assert time.total_us(9_000) - began == 800
 
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.booleans()), max_size=30))
@@ -110,9 +110,9 @@ def test_what_is_charged_adds_up_to_the_time_that_something_was_open(
         if opens:
             began.append(time.open(1, now_us))
         elif began:
-            charged += time.at(now_us) - began.pop()
+            charged += time.total_us(now_us) - began.pop()
             time.close(now_us)
-    charged += sum(time.at(now_us) - share_us for share_us in began)
+    charged += sum(time.total_us(now_us) - share_us for share_us in began)
     assert charged == pytest.approx(busy_us)
 
 
@@ -341,18 +341,18 @@ def test_exactly_budget_and_bank_is_in_time() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT)], 1_000)
     assert timer.due_us == 1_000 + LIMIT_US + 1
-    assert timer.stop(1, 1_000 + LIMIT_US) == Charged(LIMIT_US)
-    assert timer.idle
+    assert timer.stop(1, 1_000 + LIMIT_US) == Charge(LIMIT_US)
+    assert timer.is_idle
     assert timer.stop(1, 1_000 + LIMIT_US) is None
 
 
 def test_a_microsecond_more_is_a_timeout_whether_it_answers_or_not() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT)], 0)
-    assert timer.stop(1, LIMIT_US + 1) == TimedOut(LIMIT_US + 1, LIMIT_US)
+    assert timer.stop(1, LIMIT_US + 1) == Timeout(LIMIT_US + 1, LIMIT_US)
     timer.start([(2, LEFT)], LIMIT_US + 1)
-    assert timer.look(2 * LIMIT_US + 2) == [(2, TimedOut(LIMIT_US + 1, LIMIT_US))]
-    assert timer.idle
+    assert timer.look(2 * LIMIT_US + 2) == [(2, Timeout(LIMIT_US + 1, LIMIT_US))]
+    assert timer.is_idle
 
 
 def test_a_look_before_its_time_finds_nothing_and_says_when_to_come_again() -> None:
@@ -365,15 +365,15 @@ def test_a_look_before_its_time_finds_nothing_and_says_when_to_come_again() -> N
 def test_open_decisions_share_the_time() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT), (2, LEFT)], 0)
-    assert timer.stop(1, 10_000) == Charged(5_000)
-    assert timer.stop(2, 20_000) == Charged(15_000)
+    assert timer.stop(1, 10_000) == Charge(5_000)
+    assert timer.stop(2, 20_000) == Charge(15_000)
 
 
 def test_a_stream_that_ends_stops_every_clock() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT), (2, LEFT)], 0)
-    assert timer.break_off(10_000) == {1: 5_000, 2: 5_000}
-    assert timer.idle
+    assert timer.stop_all(10_000) == {1: 5_000, 2: 5_000}
+    assert timer.is_idle
 
 
 def test_the_time_of_a_blocked_loop_is_credited_once_and_only_to_those_that_were_open() -> None:
@@ -386,5 +386,5 @@ def test_the_time_of_a_blocked_loop_is_credited_once_and_only_to_those_that_were
     timer.start([(2, LEFT)], timer.due_us)
     credit_us = 10_000 + STALL_US  # the first time
     charged_us = LIMIT_US + 10_000 + STALL_US + 1 + 25_000 - credit_us
-    assert timer.look(now_us) == [(1, TimedOut(charged_us, LIMIT_US))]
-    assert timer.stop(2, now_us) == Charged(25_000)
+    assert timer.look(now_us) == [(1, Timeout(charged_us, LIMIT_US))]
+    assert timer.stop(2, now_us) == Charge(25_000)

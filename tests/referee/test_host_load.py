@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from deepsea_referee.decision_timer import Charged, DecisionTimer, Starved, TimedOut
+from deepsea_referee.decision_timer import Charge, DecisionTimer, HostDelay, Timeout
 from deepsea_referee.pauses import (
     AGAIN_US,
     GRACE_US,
@@ -200,7 +200,7 @@ def test_past_the_wall_clock_the_reading_decides(
     assert (play.ended is None) is in_time
     if in_time:
         outcome = play.answer()
-        assert isinstance(outcome, Charged)
+        assert isinstance(outcome, Charge)
         assert outcome.us <= 40_000  # 20 ms of CPU, and what passed before the first look
 
 
@@ -210,18 +210,18 @@ def test_the_first_quarter_is_protected_like_the_rest() -> None:
     play.until(25_001)
     play.host.passes(cpu=74_000)
     play.until(100_000)
-    assert play.answer() == Charged(75_000)
+    assert play.answer() == Charge(75_000)
 
 
 def test_a_late_first_look_is_the_referees_time_but_not_what_was_computed_meanwhile() -> None:
     play = Play()
     play.host.passes(cpu=10_000)
     play.now_us = 90_000  # the event loop was blocked: the answer is read before the first look
-    assert play.answer() == Charged(25_000)
+    assert play.answer() == Charge(25_000)
     play = Play(host=play.host)
     play.host.passes(cpu=80_000)
     play.now_us = 90_000
-    assert play.answer() == Charged(80_000)
+    assert play.answer() == Charge(80_000)
 
 
 def test_threads_that_compute_in_turn_gain_no_more_cpu_than_on_a_quiet_host() -> None:
@@ -229,7 +229,7 @@ def test_threads_that_compute_in_turn_gain_no_more_cpu_than_on_a_quiet_host() ->
     for number in range(1, 21):  # each of ten a little, all CPUs all the time, and a starving one
         play.host.passes(cpu=20_000, denied=9_000, outside=9_000, thread=number % 10)
         play.until(number * 10_000)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 def test_an_answer_that_lay_unread_is_charged_until_the_last_look() -> None:
@@ -237,7 +237,7 @@ def test_an_answer_that_lay_unread_is_charged_until_the_last_look() -> None:
     play.until(99_000)
     play.host.referee_waited_us += 60_000
     play.now_us = 150_000
-    assert play.answer() == Charged(90_000)
+    assert play.answer() == Charge(90_000)
 
 
 def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due() -> None:
@@ -248,7 +248,7 @@ def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due()
     play.now_us = play.due_us + 60_000
     assert play.look(play.now_us) == []
     play.now_us += 1_000
-    assert play.answer() == Charged(play.now_us - 60_000)
+    assert play.answer() == Charge(play.now_us - 60_000)
 
 
 @pytest.mark.parametrize("waits", [0.05, 1, 3], ids=["a little", "always", "several threads"])
@@ -256,7 +256,7 @@ def test_sleep_is_not_free_where_the_referee_waits_for_cpus_meanwhile(waits: flo
     play = Play(TimeLeft(100 * S, 0))
     play.go_on(660, S // 10, outside=200_000, referee_waited=round(waits * S / 10))
     answer = play.answer()
-    assert isinstance(answer, Charged)
+    assert isinstance(answer, Charge)
     # An answer may have lain unread since the last look but one, or is not older.
     free_us = 2 * GRACE_US + S // 10
     assert 66 * S - min(1, waits) * free_us <= answer.us <= 66 * S
@@ -266,7 +266,7 @@ def test_a_sleeper_on_a_busy_host_has_its_timeout_a_little_later() -> None:
     play = Play()
     # The referee waits for a CPU at every look, in vain.
     play.go_on(400, 10_000, outside=20_000, referee_waited=10_000)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
     assert play.ended.us <= BUDGET_US + LONGEST_READY_US + 2 * AGAIN_US
 
 
@@ -277,11 +277,11 @@ def test_no_timeout_is_called_while_an_answer_may_be_on_its_way_through_the_refe
         play.host.referee_waited_us += 10_000
         play.until(BUDGET_US + number * 10_000)
     assert play.ended is None
-    assert play.answer() == Charged(BUDGET_US)
+    assert play.answer() == Charge(BUDGET_US)
     play = Play()
     play.host.referee_waited_us += 10_000
     play.until(BUDGET_US + GRACE_US + 3 * AGAIN_US)
-    assert isinstance(play.ended, TimedOut)  # it has waited no more
+    assert isinstance(play.ended, Timeout)  # it has waited no more
 
 
 def test_no_timeout_is_called_where_the_referee_was_late_for_the_look_before() -> None:
@@ -293,7 +293,7 @@ def test_no_timeout_is_called_where_the_referee_was_late_for_the_look_before() -
     play.until(S + GRACE_US)  # it has waited no more, but an answer may have come while it did
     assert play.ended is None
     play.until(S + GRACE_US + 2)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 @pytest.mark.parametrize("who", ["bot_ready", "referee_ready"])
@@ -307,7 +307,7 @@ def test_no_timeout_is_called_while_somebody_is_ready(who: str) -> None:
     play.host.passes(
         cpu=20_000, denied=BUDGET_US + 8 * AGAIN_US, outside=2 * BUDGET_US + 18 * AGAIN_US
     )
-    assert isinstance(play.answer(), Charged)
+    assert isinstance(play.answer(), Charge)
 
 
 def test_who_is_ready_for_ever_has_a_timeout_all_the_same() -> None:
@@ -316,7 +316,7 @@ def test_who_is_ready_for_ever_has_a_timeout_all_the_same() -> None:
     play.until(BUDGET_US + LONGEST_READY_US)
     assert play.ended is None
     play.until(BUDGET_US + LONGEST_READY_US + 2 * AGAIN_US)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 def test_who_has_computed_too_long_is_ready_in_vain() -> None:
@@ -325,13 +325,13 @@ def test_who_has_computed_too_long_is_ready_in_vain() -> None:
     play.until(6_000)
     play.host.passes(cpu=BUDGET_US + 1)
     play.until(2 * BUDGET_US)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 def test_a_quick_answer_is_never_measured() -> None:
     play = Play()
     play.until(BUDGET_US // 4 - 1)
-    assert play.answer() == Charged(BUDGET_US // 4 - 1)
+    assert play.answer() == Charge(BUDGET_US // 4 - 1)
     assert not play.host.readings
 
 
@@ -343,11 +343,11 @@ def starved(outside_us: int) -> Play:
 
 
 def test_a_host_that_takes_everything_voids_the_game() -> None:
-    assert isinstance(starved(100_000).ended, Starved)
+    assert isinstance(starved(100_000).ended, HostDelay)
 
 
 def test_a_bot_that_only_seems_to_starve_has_a_timeout() -> None:
-    assert isinstance(starved(45_000).ended, TimedOut)  # less than one of the two CPUs
+    assert isinstance(starved(45_000).ended, Timeout)  # less than one of the two CPUs
 
 
 def test_in_phase_wakers_are_charged_for_their_sleep() -> None:
@@ -355,7 +355,7 @@ def test_in_phase_wakers_are_charged_for_their_sleep() -> None:
     for number in range(1, 40):
         play.host.passes(cpu=8_500, outside=2_000, thread=number)
         play.until(number * 10_000)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
     assert play.ended.us <= BUDGET_US + AGAIN_US
 
 
@@ -365,7 +365,7 @@ def test_a_wait_that_is_spread_over_cpus_is_counted_whole() -> None:
     play.go_on(31, 10_000, cpu=2_250, denied=4_000, waited=7_750, outside=17_000)
     assert play.ended is None
     answer = play.answer()
-    assert isinstance(answer, Charged)
+    assert isinstance(answer, Charge)
     assert 65_000 <= answer.us <= 90_000
 
 
@@ -374,7 +374,7 @@ def test_threads_that_wait_beside_one_that_runs_are_not_taken_for_a_wait_of_the_
     for number in range(1, 40):  # a busy host, 31 threads
         play.host.passes(cpu=2_000, denied=200, waited=200_000, outside=15_000, thread=number)
         play.until(number * 10_000)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 @pytest.mark.parametrize("waited", [43_500, 46_000, 48_900])
@@ -383,20 +383,20 @@ def test_bursts_of_many_threads_make_no_game_void(waited: int, pressure: int) ->
     """The sum of their waits fits the idle time, as one thread's would; pressure is small."""
     play = Play(TimeLeft(2_100_000, 0))
     play.go_on(900, 50_000, cpu=1_000, denied=pressure, waited=waited, outside=90_000)
-    assert isinstance(play.ended, TimedOut)
+    assert isinstance(play.ended, Timeout)
 
 
 @pytest.mark.parametrize("pressure", [24_000, 43_000], ids=["spread over CPUs", "86 %"])
 def test_a_bot_whose_one_thread_starves_makes_it_void(pressure: int) -> None:
     play = Play()
     play.go_on(600, 50_000, cpu=100, denied=pressure, waited=49_800, outside=90_000)
-    assert isinstance(play.ended, Starved)
+    assert isinstance(play.ended, HostDelay)
 
 
 def test_where_there_is_no_pressure_the_sum_of_the_waits_decides() -> None:
     play = Play(host=Host(glances=False))
     play.go_on(600, 50_000, denied=49_900, waited=49_900, outside=90_000)
-    assert isinstance(play.ended, Starved)
+    assert isinstance(play.ended, HostDelay)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_one_thread_is_credited_its_whole_wait_however_it_moves(
 def test_a_bank_is_charged_only_for_the_bots_own_time() -> None:
     play = Play(TimeLeft(100_000, 500_000))
     play.go_on(30, 10_000, cpu=5_000, denied=5_000, outside=15_000)
-    assert play.answer() == Charged(150_000)
+    assert play.answer() == Charge(150_000)
 
 
 def test_decisions_that_share_the_time_share_the_credit() -> None:
@@ -444,7 +444,7 @@ def test_decisions_that_share_the_time_share_the_credit() -> None:
     timer = DecisionTimer(host)
     timer.start([(1, LEFT), (2, LEFT)], 0)
     host.passes(cpu=40_000, denied=60_000, outside=100_000)
-    assert [timer.stop(number, 100_000) for number in (1, 2)] == [Charged(20_000)] * 2
+    assert [timer.stop(number, 100_000) for number in (1, 2)] == [Charge(20_000)] * 2
 
 
 def test_where_nothing_counts_as_denied_the_wall_is_charged() -> None:
@@ -453,7 +453,7 @@ def test_where_nothing_counts_as_denied_the_wall_is_charged() -> None:
     timer.start([(1, LEFT)], 0)
     assert timer.look(timer.due_us or 0) == []
     host.passes(cpu=1_000, outside=180_000)
-    assert timer.stop(1, 90_000) == Charged(90_000)
+    assert timer.stop(1, 90_000) == Charge(90_000)
 
 
 # The gauge

@@ -56,8 +56,10 @@ LONGEST_LINE = 200
 _HEADER = "Traceback (most recent call last):"
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(, in .*)?')
 _ABORTED = "Fatal Python error: "
-"""The beginning of the output of faulthandler, which the stack of each thread follows, with the
-innermost call first."""
+"""The beginning of faulthandler's output for each thread.
+
+The stack of the thread follows, with the innermost call first.
+"""
 _BY_REFEREE = "Fatal Python error: Aborted"
 """The first line of that output if the referee has aborted the process."""
 _STACK = re.compile(r"(Current t|T)hread 0x.* \(most recent call first\):")

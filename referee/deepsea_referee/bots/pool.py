@@ -39,8 +39,10 @@ RESTARTS_IN_A_ROW = 3
 STARTS_UNDER_LOAD = 2
 """The number of attempts to start a bot whose start the busy host delays."""
 MOST_RUNNING = 96
-"""The largest number of processes of a pool. Each has about eight descriptors, and a bot in Python
-25 MiB of memory."""
+"""The largest number of processes of a pool.
+
+Each has about eight descriptors, and a bot in Python 25 MiB of memory.
+"""
 Slot = NewType("Slot", int)
 """The number of a slot of a pool, which `BotPool.table` assigns to a seat of a game."""
 

@@ -29,7 +29,7 @@ from deepsea_referee.bots.output import (
 )
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.clock import PULSE, Alarm, Clock, time_limit
-from deepsea_referee.decision_timer import DecisionTimer, Ended, Starved, TimedOut
+from deepsea_referee.decision_timer import DecisionTimer, HostDelay, RequestEnd, Timeout
 from deepsea_referee.errors import BotFault, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.pauses import BotTurns, Freezer, Gauge, OffTurn, Pauses
 from deepsea_referee.sandbox.interface import (
@@ -61,8 +61,10 @@ _KILL_LIMIT_US = 5_000_000
 _PROGRAM_ERRORS = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.ENOTDIR)
 """Error numbers of a start that are the program's fault; all others are this machine's."""
 _SHORTAGES = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
-"""Error numbers of a machine without free resources, which programs of the sandbox only report in
-words."""
+"""Error numbers of a machine without free resources.
+
+Programs of the sandbox report them in words only.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,22 @@ class Hosting:
     start_limit_us: int = 10_000_000
     """The start-up timeout, from the start of the program until its Hello."""
     starts_at_once: int = field(default_factory=SYSTEM.cpus)
-    """The largest number of bots that start at the same time. The clocks of other bots begin when
-    it is their turn."""
+    """The largest number of bots that start at the same time.
+
+    The clocks of other bots begin when it is their turn.
+    """
     grace_us: int = 1_000_000
     """The time to exit after Goodbye, before the bot is killed."""
     gauge: Callable[[IsolatedProcess], Gauge] | None = SYSTEM.gauge
-    """Makes the gauge that measures the load of the host, so that bots are not charged for it; None
-    for a clock that is not that of the host."""
+    """Makes the gauge that measures the load of the host, so that bots are not charged for it.
+
+    None for a clock that is not that of the host.
+    """
     freeze: bool = True
-    """True to freeze bots in a sandbox outside of their turns, so that they cannot compute in the
-    time of others."""
+    """True to freeze bots in a sandbox outside of their turns.
+
+    Frozen bots cannot compute in the time of others.
+    """
     tcp_host: str | None = SYSTEM.tcp_host
     """The host on whose free TCP ports the referee listens; None listens on Unix sockets."""
 
@@ -199,18 +207,19 @@ class BotProcess:
             environment = {ADDRESS_VARIABLE: address, TOKEN: self._token}
             self._spawn(socket if host is None else None, environment)
         session = self.session
-        missed = await self._wait_for_hello()
-        if missed is not None:
-            self.missed_start = isinstance(missed, TimedOut)
+        request_end = await self._wait_for_hello()
+        if request_end is not None:
+            self.missed_start = isinstance(request_end, Timeout)
             limit_ms = self._hosting.start_limit_us // 1000
             await self._abort()
             public = f"it did not {self.greeting} within {limit_ms} ms"
             session.fail(BotFault(Fault.START_TIMEOUT, f"{public}{self.place()}", public=public))
             self._kill()
-            if isinstance(missed, Starved):
+            if isinstance(request_end, HostDelay):
                 raise HostTooBusy(
-                    f"the host was too busy for {missed.wall_us} us to start {self.bot.name!r}",
-                    missed.wall_us,
+                    f"the host was too busy for {request_end.wall_us} us to start "
+                    f"{self.bot.name!r}",
+                    request_end.wall_us,
                 )
             return
         if not session.connected.done():
@@ -224,11 +233,11 @@ class BotProcess:
             public = self._refusal or await self.exit_text(when, words=False)
             raise EarlyEnd(end, self.error_text(), public)
 
-    async def _wait_for_hello(self) -> Ended | None:
+    async def _wait_for_hello(self) -> RequestEnd | None:
         """Wait until the bot has connected or exited, and return None.
 
-        If it does neither in its time, return how the time ended: TimedOut, or Starved if the host
-        has delayed it for too long.
+        If it does neither in its time, return a Timeout, or a HostDelay if the host has
+        delayed it for too long.
         """
         timer = DecisionTimer(self.session.timer.gauge, START_PATIENCE)
         timer.start([(0, TimeLeft(self._hosting.start_limit_us, 0))], self._clock.now_us())
@@ -240,8 +249,8 @@ class BotProcess:
                     )
                 return None
             except TimeoutError:
-                for _, ended in timer.look(self._clock.now_us()):
-                    return ended
+                for _, end in timer.look(self._clock.now_us()):
+                    return end
         return None
 
     async def stop(self) -> None:

@@ -37,11 +37,15 @@ from deepsea_sdk.launch import Parameters, split_parameters
 
 COMMAND_PREFIX = "cmd:"
 _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
-"""The environment variables that the reader gets, on Linux and Windows. Other variables may contain
-the password of a ladder."""
+"""The environment variables that the reader gets, on Linux and Windows.
+
+Other variables may contain the password of a ladder.
+"""
 _ALONE = "only-this-file-is-visible"
-"""The name of the folder with the copy of a single file. A bot that looks for other files there has
-this name in its error."""
+"""The name of the folder with the copy of a single file.
+
+A bot that looks for other files there has this name in its error.
+"""
 PROGRAM = "bot"
 """The folder of the program in a run that `improve` stores, such as runs/improve-mine/1/bot."""
 _told: set[str] = set()
@@ -56,16 +60,20 @@ class BotSpec:
     command: tuple[str, ...]
     """The program and its arguments; empty for a player without a process."""
     folder: Path | None
-    """The working directory, which the bot may read in a sandbox; None for the current folder, or
-    before the copy of the files is made."""
+    """The working directory, which the bot may read in a sandbox.
+
+    None for the current folder, or before the copy of the files is made.
+    """
     digest: str
     """SHA-256 of the program in hex."""
     parameters: str = ""
     """The parameters, as `deepsea_sdk.launch` reads them from an environment variable."""
     protocol: Protocol = "grpc"
     bundle: BotBundle | None = field(default=None, compare=False, repr=False)
-    """The digested files, until they are copied into `folder`; None for a command line, and on the
-    ladder, where `folder` has the submitted files."""
+    """The digested files, until they are copied into `folder`.
+
+    None for a command line, and on the ladder, where `folder` has the submitted files.
+    """
     source: Path | None = None
     """The author's file, folder or zip; None for a command line and on the ladder."""
     single: bool = False

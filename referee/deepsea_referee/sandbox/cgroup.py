@@ -49,8 +49,10 @@ class Hierarchies(NamedTuple):
     core: Path | None = None
     """Version 2 with kill, freeze and cpu.stat; it may have no controllers, beside version 1."""
     pressure: Path | None = None
-    """Version 2 with a cpu.pressure that counts when no process of a group that needs a CPU has
-    one."""
+    """Version 2 with a cpu.pressure.
+
+    It counts the time in which no process of a group that needs a CPU has one.
+    """
     cpu: Path | None = None
     """Gives every bot the same share of the CPU, however many processes and sessions it makes."""
     refused: str = ""
@@ -342,8 +344,11 @@ class Group:
         self._cpu: _Counter | None = None
         self._denied: _Counter | None = None
         self._freezer = -1
-        """The descriptor of cgroup.freeze. It stays open, because bots are frozen and thawed
-        between decisions, even if there is no free descriptor."""
+        """The descriptor of cgroup.freeze.
+
+        It stays open, because bots are frozen and thawed between decisions, even if there is no
+        free descriptor.
+        """
         try:
             for place in places.folders():
                 folder = place / self._name

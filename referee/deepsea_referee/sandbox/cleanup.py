@@ -26,16 +26,20 @@ from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import MARK_VARIABLE
 
 MARK_OPTION = "--unsetenv"
-"""The option of bubblewrap that marks its process with a name. It unsets a variable of this name,
-which is never set."""
+"""The option of bubblewrap that marks its process with a name.
+
+It unsets a variable of this name, which is never set.
+"""
 _NAME = re.compile(r"deepsea-(\d+)-(\d+)-(\d+)-\d+")
 _MARK = re.compile(
     rb"(?:^|\0)(?:%s=|%s\0)(deepsea-[\d-]+)\0" % (MARK_VARIABLE.encode(), MARK_OPTION.encode())
 )
 _PLAIN_PATH = re.compile(r"[\w./-]+", re.ASCII)
 _LONGEST_PARENT = 40
-"""The longest path of a folder in which a socket's path has room: its folder's name has up to 55
-characters."""
+"""The longest path of a folder in which a socket's path has room.
+
+The name of the socket's folder has up to 55 characters.
+"""
 _number = itertools.count()
 
 

@@ -27,8 +27,10 @@ MIB = 1024 * 1024
 _log = logging.getLogger(__name__)
 
 MOST_FAILED_CHECKS = 20
-"""The number of failed checks in a row after which a bot is killed, since its limits cannot be
-enforced."""
+"""The number of failed checks in a row after which a bot is killed.
+
+Its limits cannot be enforced then.
+"""
 
 IsolationLevel: TypeAlias = Literal["auto", "sandbox", "process"]
 

@@ -26,8 +26,10 @@ _CALLS = ("pidfd_open", "pipe2", "sched_getaffinity")
 OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
     subprocess, "CREATE_NO_WINDOW", 0
 )
-"""Flags of Windows for a process that neither Ctrl-C nor a closed window reaches. On other systems
-they are 0, and `start_new_session` has that effect."""
+"""Flags of Windows for a process that neither Ctrl-C nor a closed window reaches.
+
+On other systems they are 0, and `start_new_session` has that effect.
+"""
 
 
 MOST_OPEN = 8192

@@ -45,8 +45,10 @@ class LinuxSystem:
     confines = True
     """True if there are sandboxes, and so ladders can play games."""
     tells_delays = True
-    """True if the kernel counts for how long a process had no CPU; if not, bots are charged the
-    wall time."""
+    """True if the kernel counts for how long a process had no CPU.
+
+    If not, bots are charged the wall time.
+    """
     tcp_host = None
     """The host for bots to connect to if there are no Unix sockets; None if there are."""
 

@@ -89,8 +89,10 @@ LOOK_S = 1.0
 """The interval of checks of memory and processes; a check searches all processes of the machine."""
 _watchdog = Watchdog(LOOK_S)
 UNSEEN_US = BUSY_US + 1
-"""The wait of the referee that is assumed at the first look after a limit, since these systems do
-not count it. It is long enough to cause a second look."""
+"""The wait of the referee that is assumed at the first look after a limit.
+
+These systems do not count it. It is long enough to cause a second look.
+"""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_LOOK_S = 0.5
 """The interval at which a worker that has not connected is checked to be running."""
@@ -482,8 +484,10 @@ class ThreadReader:
         self._changed = threading.Condition()
         self._chunks: deque[bytes] = deque()
         self._room = 1
-        """The number of chunks that may be read ahead: one, so that a bot that prints without end
-        has to wait."""
+        """The number of chunks that may be read ahead.
+
+        It is one, so that a bot that prints without end has to wait.
+        """
         self._ended = False
         self._closed = threading.Event()
         self._pause_s = 0.0

@@ -43,8 +43,11 @@ TABLES = 16
 TIME_US = 60_000_000
 """About how long the checks may take with the default clock."""
 GAMES_IN_TIME = 15
-"""A bot that has thought for this fraction of the time, a fifteenth, in one game is not asked again
-in that game, so that one slow game does not use up the time of the other checks."""
+"""The fraction of the time of the checks, one fifteenth, that a bot may think in one game.
+
+After that it is not asked again in that game, so that one slow game does not use up the time of the
+other checks.
+"""
 MORE_TIME = 4
 """The factor by which the clock is extended for a bot whose search may end by the clock."""
 LONGEST_LOG = 20

@@ -36,7 +36,9 @@ LARGEST_LEAD = 50
 """The largest lead in points that a block can count for; real leads are far smaller."""
 LUCK_BOUND = 0.3
 """The limit of the luck that is subtracted from a block's lead, as a share of the largest lead.
-With a higher limit, the gamblers of the confidence sequence would have to bet less."""
+
+With a higher limit, the gamblers of the confidence sequence would have to bet less.
+"""
 MOST_POINTS = 400
 """The largest number of points of `Comparison.history`."""
 

@@ -37,14 +37,21 @@ MARGIN = 0.05
 LARGEST_STAKE = 0.75
 """The largest share of its capital that a gambler risks in one bet: the constant c of the paper."""
 STEPS = 500
-"""The number of steps into which the range of possible means is divided. Intervals are rounded
-outward to a whole step."""
+"""The number of steps into which the range of possible means is divided.
+
+Intervals are rounded outward to a whole step.
+"""
 _PAIR_STAKE = 0.9
-"""The largest share of its capital that a gambler risks in one bet on a pair of a ranking. It may
-be larger than for a lead, because the mean of a round is far from the bounds of a game's score."""
+"""The largest share of its capital that a gambler risks in one bet on a pair of a ranking.
+
+It may be larger than for a lead, because the mean of a round is far from the bounds of a game's
+score.
+"""
 _ADJUSTED_STAKE = 0.9
-"""The largest share of its capital that a gambler risks in one bet on a luck-adjusted lead. It may
-be larger than for a plain lead, because a lead minus its luck is seldom near its bounds."""
+"""The largest share of its capital that a gambler risks in one bet on a luck-adjusted lead.
+
+It may be larger than for a plain lead, because a lead minus its luck is seldom near its bounds.
+"""
 
 
 class Interval(NamedTuple):

@@ -22,8 +22,10 @@ Template = Literal["simple", "search", "learned"]
 """The kind of a new Python bot: it decides by a rule, by trials of each action, or by a net."""
 
 _TEMPLATE_FOLDER = Path(__file__).parent
-"""The folder with the texts of the new files. Those in Python have the placeholders {name},
-{class_name} and {setting}."""
+"""The folder with the texts of the new files.
+
+Those in Python have the placeholders {name}, {class_name} and {setting}.
+"""
 _FILES: dict[Template, dict[str, str]] = {
     "simple": {"bot.py": "simple_bot.py.txt"},
     "search": {"bot.py": "search_bot.py.txt"},

@@ -40,8 +40,10 @@ KIND = "tune"
 _FIRST_MOVE = 0.4
 """The distance of the two settings from the place in the first step, as a share of each range."""
 _LAST_MOVE = 0.08
-"""The distance of the two settings from the place in the last step, as a share of each range. The
-distance falls by the same factor in every step."""
+"""The distance of the two settings from the place in the last step, as a share of each range.
+
+The distance falls by the same factor in every step.
+"""
 _GAIN = 0.7
 """The factor from the slope of the lead to the change of the place: the constant a of the paper."""
 _GAINS_FALL = 0.602
@@ -49,8 +51,10 @@ _GAINS_FALL = 0.602
 _CALM = 20
 """The number of steps that the fall is ahead at the start: the constant A of the paper."""
 _GROUP = 8
-"""The number of steps whose directions are drawn together. Seven numbers can have directions in
-them of which any two agree in exactly half of the steps."""
+"""The number of steps whose directions are drawn together.
+
+Seven numbers can have directions in them of which any two agree in exactly half of the steps.
+"""
 _DIGITS = 3
 """The number of decimal digits of a result in a range of width 1."""
 _MOST_BLOCKS = 10**6

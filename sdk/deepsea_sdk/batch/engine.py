@@ -75,8 +75,11 @@ AHEAD = 11
 MOST_STEPS = 2 * max(FACES)
 """The highest sum of two dice."""
 BELOW_TRAIL = 15
-"""Offset of `taken`: space n is bit n + 15, so that the spaces ahead are inside for every diver, on
-both sides. All bits beyond the trail's end are set."""
+"""Offset of `taken`: space n is bit n + 15.
+
+So the spaces ahead are inside for every diver, on both sides. All bits beyond the trail's end are
+set.
+"""
 TRAIL_BITS = U64(2**64 - 2 ** (BELOW_TRAIL + 1))
 """The bits of `taken` that stand for spaces, without the submarine."""
 BEYOND = np.array([2**64 - 2 ** (BELOW_TRAIL + 1 + last) for last in range(WIDTH)], U64)
@@ -201,8 +204,10 @@ class Policy:
         raise NotImplementedError
 
     orders = False
-    """Set if stranded divers are to be asked for an order; otherwise all lay their items in pick-up
-    order."""
+    """True if stranded divers are asked for an order.
+
+    Otherwise all lay their items in pick-up order.
+    """
 
     def order(self, batch: Batch, orders: Orders) -> Array:
         """Return the order in which each diver lays its items, as indices in pick-up order.
@@ -716,11 +721,15 @@ class Results:
     points: Array
     """[games, seats] points by the banks."""
     halves: Array
-    """[games, seats] as `scoring.halves_ahead`: 2 for each seat that a seat is ahead of, 1 for each
-    tie."""
+    """Halves of the seats [games, seats], as `scoring.halves_ahead` counts them.
+
+    A seat has 2 for each seat that it is ahead of, and 1 for each tie.
+    """
     drowned: Array
-    """[games, DIVES, seats] how many units a seat lost at the end of a dive. It drowned if there
-    are any."""
+    """[games, DIVES, seats] how many units a seat lost at the end of a dive.
+
+    It drowned if there are any.
+    """
 
     def __iter__(self) -> Iterator[Array]:
         return iter((self.points, self.halves))

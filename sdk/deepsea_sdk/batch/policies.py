@@ -30,11 +30,15 @@ TURNS_LEFT = np.array(
         for air in range(PER_BREATH)
     ]
 )
-"""Turns that a seat still has, at index breath × PER_BREATH + air, for the units carried by all. In
-each round the air falls by the breath, so a seat has air / breath turns, rounded up."""
+"""Turns that a seat still has, at index breath × PER_BREATH + air, for the units carried by all.
+
+In each round the air falls by the breath, so a seat has air / breath turns, rounded up.
+"""
 _ROW = _FARTHEST * TURNS_LEFT
-"""The index in a load's part of `_HOME` at which the row for a number of turns begins, by the index
-of `TURNS_LEFT`."""
+"""The index of a row in a load's part of `_HOME`, by the index of `TURNS_LEFT`.
+
+The row has the chances for a number of turns, by distance.
+"""
 
 
 class RandomPolicy(Policy):

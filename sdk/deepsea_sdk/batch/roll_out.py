@@ -435,8 +435,10 @@ class Luck(NamedTuple):
     values: Array
     """[trials, 32] values of the chips."""
     rolls: Array
-    """[trials, most rolls] numbers of rolls from 0 to 8, as `dice_of` makes them; 0 beyond
-    `length`."""
+    """Numbers of rolls from 0 to 8, as `dice_of` makes them: [trials, most rolls].
+
+    They are 0 beyond `length`.
+    """
     length: Array
     """[trials] the number of rolls. Turns beyond them use them again from the first one."""
 

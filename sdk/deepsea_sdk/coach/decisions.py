@@ -35,8 +35,10 @@ from .roll_outs import ONE, Scores, Stream, Trials, one_by_one
 
 Mark = Literal["", "?!", "?", "??"]
 MARKS: tuple[tuple[float, Mark], ...] = ((0.0475, "?!"), (0.10, "?"), (0.20, "??"))
-"""Thresholds of the marks in placement score: an inaccuracy, a mistake, a blunder. The first is
-below 0.05, so that nine of ten decisions that cost 0.05 are marked: docs/dev/field.md."""
+"""Thresholds of the marks in placement score: an inaccuracy, a mistake, a blunder.
+
+The first is below 0.05, so that nine of ten decisions that cost 0.05 are marked: docs/dev/field.md.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,10 @@ class Judgement:
     regret: Estimate
     """Distance of the action that was played from the best one, in placement score."""
     loss: Estimate
-    """Regret without the bias of picking the best of noisy scores; for sums, and it may be
-    negative."""
+    """Regret without the bias of picking the best of noisy scores.
+
+    It is meant for sums, and it may be negative.
+    """
 
     @property
     def mark(self) -> Mark:
@@ -458,8 +462,10 @@ def rolls(before: Outlook) -> Iterator[tuple[int, int, Outlook]]:
 
 Number: TypeAlias = float | Fraction
 Evaluation: TypeAlias = Callable[[Sequence[Outlook]], Sequence[Sequence[Number]]]
-"""Function that returns, for each of some outlooks, the expected score of each seat, on common
-luck."""
+"""Function that returns the expected scores of the seats in each of some outlooks.
+
+All of them are evaluated on common luck.
+"""
 
 _NINE = 9
 

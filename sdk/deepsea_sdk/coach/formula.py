@@ -58,11 +58,15 @@ LEAST_CHANCE = 0.01
 HOPE = 3.0
 """Points that a diver on its way down without cargo is expected to find."""
 DOUBT = 4.0
-"""Addition to the square of a spread for cargo that comes home, because it may be other cargo by
-then."""
+"""Addition to the square of a spread for cargo that comes home.
+
+It may be other cargo by then.
+"""
 PER_CHIP = 0.38
-"""Addition to the square of a spread for a chip of unknown value in a bank; its variance is
-1.25."""
+"""Addition to the square of a spread for a chip of unknown value in a bank.
+
+The variance of its value is 1.25.
+"""
 
 
 class _Prospect(NamedTuple):
@@ -360,8 +364,10 @@ def _tie(state: GameState, seat: int, other: int) -> float:
 # ----- Sums of luck
 
 Luck: TypeAlias = tuple[float, float]
-"""Two sums of how far chance moved a lead: the first is never above the bound, the second never
-below minus the bound."""
+"""Two sums of how far chance moved a lead.
+
+The first is never above the bound, the second never below minus the bound.
+"""
 
 
 def chance_sum(
@@ -431,8 +437,10 @@ _Die: TypeAlias = tuple[int, int, int]
 _Later: TypeAlias = tuple["_Walk", _Die]
 """A die that a game comes to later than another game."""
 _Event: TypeAlias = tuple[Sequence[float], Sequence[int], int]
-"""A chance event: the lead after each case, the number of ways of each case, and the index of the
-case that came."""
+"""A chance event: the leads after its cases, their numbers of ways, and the outcome.
+
+The outcome is the index of the case that came.
+"""
 
 
 def _sum(events: Sequence[_Event]) -> _Event:
@@ -511,8 +519,10 @@ class _Walk:
         self._turns: list[int] = []
         """The number of rolls of each seat in this dive."""
         self.known: dict[int, int] = {}
-        """Values that the evaluation knows, also those of this game's chips that another game
-        revealed."""
+        """Values that the evaluation knows, by chip.
+
+        They include those of this game's chips that another game revealed.
+        """
         self._expected: dict[_Die, dict[int, int]] = {}
         """The values that were known when another game came to a roll first, by roll."""
         self.step: Step | None = None

@@ -24,8 +24,10 @@ from deepsea_rules.view import View
 from deepsea_sdk.policies import STEADY_VERSION, dice_length, dice_of, play_on, steady
 
 COACH_VERSION = f"{STEADY_VERSION}-leads-1"
-"""Version of the coach's numbers: the policy of the trials, and the worth of leads at a dive's
-end."""
+"""Version of the coach's numbers.
+
+They depend on the policy of the trials, and on the worth of leads at a dive's end.
+"""
 ONE = 1_000_000
 """Score for being ahead of one other seat."""
 

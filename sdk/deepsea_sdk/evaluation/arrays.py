@@ -259,8 +259,10 @@ def sdk_policy(players: int) -> Evaluated:
 # ----- Look-ahead
 
 _LAST_SPREAD = 2.5
-"""Spread of leads after the last dive, where values of chips are means; compare
-`Weights.spreads`."""
+"""Spread of leads after the last dive, where values of chips are means.
+
+Compare `Weights.spreads`.
+"""
 
 
 def look_ahead(view: View, trials: int, seed: int) -> dict[str, Array]:

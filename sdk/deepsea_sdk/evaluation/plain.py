@@ -181,8 +181,10 @@ class Weights(NamedTuple):
     """The points of a lead that keeps 73 of 100 rivals behind, at the ends of dives 1 and 2."""
     layers: tuple[Layer, ...]
     training: object = None
-    """Settings and progress of the training, as `deepsea_sdk.train` stored them; None in the SDK's
-    own."""
+    """Settings and progress of the training, as `deepsea_sdk.train` stored them.
+
+    None in the SDK's own weights.
+    """
 
 
 def output(weights: Weights, inputs: Sequence[float]) -> float:

@@ -50,8 +50,10 @@ SERVICE = pb.DESCRIPTOR.services_by_name["PlayService"].full_name
 METHOD = "Play"
 
 LONGEST_ACTION = 1000
-"""Characters of an action; longer ones are cut. No legal action is as long, and the referee's limit
-for a message is far above it."""
+"""Characters of an action; longer ones are cut.
+
+No legal action is as long, and the referee's limit for a message is far above it.
+"""
 
 MOST_DECISIONS = 1000
 """Decisions of a message; no message of the referee has room for as many requests."""
@@ -126,8 +128,10 @@ class Answer(NamedTuple):
     request_id: int
     action: str
     error: str | None = None
-    """Text for the author: the error that prevented a decision or, with an action, why it is not
-    legal."""
+    """Text for the author.
+
+    It is the error that prevented a decision or, with an action, why it is not legal.
+    """
     note: Note | None = None
 
 
