@@ -1,12 +1,12 @@
-"""One's own account: codes that become tokens, tokens, sessions, and what the audit log has.
+"""The API's methods for the caller's own account, and those of admins.
 
-Invariants: a method touches the caller's author and nobody else; a secret is shown once, in the
-response that makes it, and stored as its hash; a token never gives more than the one that made it.
+An account has tokens, sessions and its part of the audit log; a code becomes its first token.
+Admins direct codes, authors, seasons, tournaments, disabled bots and games in quarantine.
 
-The methods of admins: codes, authors, seasons, disabled bots, games in quarantine.
-
-Invariant: every method needs the role and the scope of an admin, and whatever it changes stands in
-the audit log with who did it.
+Invariants: an account's method touches the caller's author and nobody else; a secret is shown once,
+in the response that makes it, and stored as its hash; a token never has a scope that the token that
+made it lacks; every method of admins needs an admin's role and scope, and its changes stand in the
+audit log with their actor.
 """
 
 from __future__ import annotations
@@ -70,60 +70,66 @@ from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
 
 LONGEST_LABEL = 60
+"""Maximum characters of a token's label."""
 AUDIT = 100
+"""Number of audit entries in a list unless the call says another one."""
 MOST_AUDIT = 1000
+"""Maximum of `limit` in a call of `audit`."""
+MOST_MEETINGS = 1000
+"""Maximum of `meetings` in a call of `begin_tournament`."""
 
 
 class Account(Struct, frozen=True):
-    """An author with rights."""
+    """The author of a token or session, with the rights that it gives."""
 
     author: str
     role: str
     scopes: tuple[str, ...]
     token_id: Int64
+    """The id of the token; 0 for a session."""
     expires_at: Time
 
 
 class Redeemed(Struct, frozen=True):
-    """A token, shown this one time."""
+    """A new token, which is shown only this time, and its account."""
 
     token: str
     account: Account
 
 
 class CreatedToken(Struct, frozen=True):
-    """A token, shown this one time."""
+    """A new token, whose secret is shown only this time."""
 
     secret: str
     token: TokenLine
 
 
 class AccountMethods(LadderPart):
-    """The methods of one's own account."""
+    """The methods of the caller's own account."""
 
     @method("POST", "/redeem", always=True)
     def redeem(self, *, code: str = "", author: str = "", label: str = "") -> Redeemed:
-        """Redeem a code for a token; a wrong code is counted by address."""
+        """Redeem a code for a token. Too many wrong codes from an address are refused."""
         secret, token = self._new_token(label, USUAL_SCOPES, self.limits.token_days)
         digest = secret_digest(SecretKind.CODE, code)
         try:
             if digest is None:
                 raise CodeRefused("this is no code: it has the form XXXX-XXXX-XXXX-XXXX")
             prefix = address_prefix(self.caller.address)
-            found = self.store.accounts.redeem(digest, author, token, prefix)
+            holder = self.store.accounts.redeem(digest, author, token, prefix)
         except CodeRefused:
             self.service.count_failure(self.caller.address)
             raise
-        return Redeemed(secret, account_of(found))
+        return Redeemed(secret, account_of(holder))
 
     @method("GET", "/account", role=Role.AUTHOR, key="account")
     def who_am_i(self) -> Account:
         """Describe the caller: author, role, scopes."""
-        assert self.own_id
-        found = self.store.accounts.still(self.caller.secret_id)
-        if found is None:
+        assert self.own_id  # raises UserError for the ladder's machine, which has no account
+        holder = self.store.accounts.still(self.caller.secret_id)
+        if holder is None:
             raise ApiError(RefusalKind.UNAUTHENTICATED, "this token is no longer valid")
-        return account_of(found)
+        return account_of(holder)
 
     @method("GET", "/account/tokens", role=Role.AUTHOR, scope=Scope.READ, key="tokens")
     def tokens(self) -> tuple[TokenLine, ...]:
@@ -134,23 +140,23 @@ class AccountMethods(LadderPart):
     def create_token(
         self, *, label: str = "", scopes: Sequence[str] = (), days: int = 0
     ) -> CreatedToken:
-        """Create another token of the caller's author, of at most the caller's scopes."""
+        """Create another token of the caller's author, with at most the caller's scopes."""
         author_id = self.own_id
-        wanted = tuple(map(_scope, scopes)) or tuple(
-            one for one in USUAL_SCOPES if one in self.caller.scopes
-        )
-        if not self.caller.scopes >= set(wanted):
+        token_scopes = tuple(map(_scope, scopes))
+        if not token_scopes:
+            token_scopes = tuple(scope for scope in USUAL_SCOPES if scope in self.caller.scopes)
+        if not self.caller.scopes >= set(token_scopes):
             raise ApiError(
                 RefusalKind.DENIED, "a token cannot give more than the one that makes it"
             )
-        most = self.limits.token_days
-        if not 0 <= days <= most:
-            raise UserError(f"days is a number from 1 to {most}")
-        secret, token = self._new_token(label, wanted, days or most)
-        made = self.store.accounts.create_token(
+        longest = self.limits.token_days
+        if not 0 <= days <= longest:
+            raise UserError(f"days is a number from 1 to {longest}")
+        secret, token = self._new_token(label, token_scopes, days or longest)
+        stored = self.store.accounts.create_token(
             author_id, token, self.limits.tokens, self.caller.by
         )
-        return CreatedToken(secret, made)
+        return CreatedToken(secret, stored)
 
     @method("DELETE", "/account/tokens/{id}", role=Role.AUTHOR)
     def revoke_token(self, *, id: int) -> Done:  # noqa: A002  (the name in the path)
@@ -169,7 +175,10 @@ class AccountMethods(LadderPart):
 
     @method("GET", "/audit", role=Role.AUTHOR, scope=Scope.READ, key="entries")
     def audit(self, *, limit: int = 0, everybody: bool = False) -> tuple[AuditEntry, ...]:
-        """List the audit log of the caller's author, or of everybody, for an admin."""
+        """List the newest entries of the audit log of the caller's author.
+
+        With `everybody` those of all, for an admin.
+        """
         if not 0 <= limit <= MOST_AUDIT:
             raise UserError(f"limit is a number from 1 to {MOST_AUDIT}")
         if everybody:
@@ -178,23 +187,28 @@ class AccountMethods(LadderPart):
         return tuple(self.store.audit.latest(limit or AUDIT, author_id=author_id))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
-        """Make an admin of an author, by default of `admin`, with a token of every scope; for the
-        machine alone."""
+        """Make an author an admin, and return a token with every scope for it.
+
+        Without `author` it is the author named `admin`. Only the ladder's machine may call this.
+        """
         assert self.caller.is_machine
         secret, token = self._new_token(label, tuple(Scope), self.limits.token_days)
-        made = self.store.accounts.admin_token(author, token, MACHINE)
-        return Redeemed(secret, account_of(made))
+        holder = self.store.accounts.admin_token(author, token, MACHINE)
+        return Redeemed(secret, account_of(holder))
 
     def _new_token(self, label: str, scopes: Sequence[Scope], days: int) -> tuple[str, NewToken]:
-        """A new token: its secret, and what is stored of it."""
+        """Return a new secret, and the token to store for it. Raises UserError for a long label."""
         if len(label) > LONGEST_LABEL:
             raise UserError(f"a label has at most {LONGEST_LABEL} characters")
         secret, digest = new_secret(SecretKind.TOKEN, self.service.entropy())
-        start = secret[:SHOWN]
+        start = secret[:SHOWN]  # shown in lists of tokens, so that people can tell them apart
         return secret, NewToken(digest, start, printable(label.strip()), days, tuple(scopes))
 
     def _revoke(self, kind: SecretKind, secret_id: int) -> Done:
-        """End a token or session of the caller's author."""
+        """End a token or session of the caller's author.
+
+        Ending another secret than the caller's own needs the scope submit.
+        """
         if secret_id != self.caller.secret_id and Scope.SUBMIT not in self.caller.scopes:
             raise ApiError(RefusalKind.DENIED, "this needs a token with the scope submit")
         self.store.accounts.revoke(kind, secret_id, self.caller.by, self.own_id)
@@ -202,7 +216,7 @@ class AccountMethods(LadderPart):
 
 
 def account_of(holder: Caller) -> Account:
-    """The account of a token or session."""
+    """Return the account of a token or session, whose holder the store has found."""
     return Account(
         author=holder.author,
         role=holder.role.word,
@@ -213,6 +227,7 @@ def account_of(holder: Caller) -> Account:
 
 
 def _scope(word: str) -> Scope:
+    """Return the scope with this name. Raises UserError if there is none."""
     try:
         return Scope(word)
     except ValueError:
@@ -220,11 +235,11 @@ def _scope(word: str) -> Scope:
         raise UserError(f"there is no scope {quoted(word)}; choose from {choices}") from None
 
 
-MOST_MEETINGS = 1000
+# -------------------------------------------------------------------------------- methods of admins
 
 
 class SeasonControl(Struct, frozen=True):
-    """A season, as admins direct it."""
+    """A season with the settings that only admins see."""
 
     season: SeasonInfo
     extensions: tuple[Extension, ...]
@@ -232,12 +247,13 @@ class SeasonControl(Struct, frozen=True):
 
 
 class QuarantinedJob(Struct, frozen=True):
-    """A job that failed too often."""
+    """A game in quarantine, which is not played since it has failed too often."""
 
     game_id: str
     bots: tuple[str, ...]
     failures: int
     note: str
+    """The reason of the last failure."""
 
 
 class AdminMethods(LadderPart):
@@ -247,7 +263,10 @@ class AdminMethods(LadderPart):
     def create_codes(
         self, *, count: int = 0, authors: Sequence[str] = (), days: int = 0
     ) -> tuple[CodeLine, ...]:
-        """Create codes for new authors, and one for each of `authors`, who are added if need be."""
+        """Create `count` codes for new authors, and one for each author in `authors`.
+
+        Authors in `authors` that do not exist are added.
+        """
         most, longest = self.limits.codes, self.limits.code_days
         if count < 0 or not 1 <= count + len(authors) <= most:
             raise UserError(f"from 1 to {most} codes are made at once")
@@ -255,21 +274,25 @@ class AdminMethods(LadderPart):
             raise UserError(f"days is a number from 1 to {longest}")
         if not all(authors):
             raise UserError("an author's name is missing")
-        names = [*[""] * count, *authors]
-        secrets, digests = zip(*(self._new_code() for _ in names), strict=True)
+        names = [*[""] * count, *authors]  # "" for a code whose holder chooses a name
+        codes = [self._new_code() for _ in names]
+        digests_and_names = [(digest, name) for (_, digest), name in zip(codes, names, strict=True)]
         stored = self.store.accounts.make_codes(
-            [*zip(digests, names, strict=True)], days or CODE_DAYS, self.caller.by
+            digests_and_names, days or CODE_DAYS, self.caller.by
         )
-        return tuple(replace(one, code=code) for one, code in zip(stored, secrets, strict=True))
+        # The store does not know the secrets, which are shown only here.
+        return tuple(
+            replace(line, code=secret) for line, (secret, _) in zip(stored, codes, strict=True)
+        )
 
     @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
     def codes(self) -> tuple[CodeLine, ...]:
-        """List the codes that may be redeemed, without their secrets."""
+        """List the codes that can still be redeemed, without their secrets."""
         return tuple(self.store.accounts.codes())
 
     @method("DELETE", "/admin/codes/{id}", role=Role.ADMIN, scope=Scope.ADMIN)
     def revoke_code(self, *, id: int) -> Done:  # noqa: A002
-        """End a code."""
+        """End a code: it can no longer be redeemed."""
         self.store.accounts.revoke(SecretKind.CODE, id, self.caller.by)
         return Done()
 
@@ -280,8 +303,7 @@ class AdminMethods(LadderPart):
 
     @method("GET", "/admin/overview", role=Role.ADMIN, scope=Scope.ADMIN)
     def overview(self, *, season: str = "") -> Overview:
-        """List who has joined, what each author submitted, what was refused, and where they stand
-        in a season."""
+        """List the authors with their submissions, refusals, and standings in a season."""
         return overview(self.store, season or None)
 
     @method("POST", "/admin/authors/{author}/reset", role=Role.ADMIN, scope=Scope.ADMIN, key="code")
@@ -313,26 +335,31 @@ class AdminMethods(LadderPart):
         "POST", "/admin/authors/{author}/blocked", role=Role.ADMIN, scope=Scope.ADMIN, key="author"
     )
     def block_author(self, *, author: str, blocked: bool = False) -> AuthorLine:
-        """Block an author, or lift that."""
+        """Block an author, or with `blocked` false end the block."""
         return self.store.authors.set_blocked(author, self.caller.by, blocked=blocked)
 
     @method("POST", "/admin/settings/{name}", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_setting(self, *, name: str, value: int | None = None) -> Done:
-        """Change a setting of the ladder, or without `value` give it its default again; it is in
-        force within 5 seconds."""
+        """Change a setting of the ladder, or without `value` set it back to its default.
+
+        The server applies it within 5 seconds.
+        """
         self.store.settings.change(name, value, self.caller.by)
         return Done()
 
     @method("GET", "/admin/season", role=Role.ADMIN, scope=Scope.ADMIN)
     def season_control(self, *, season: str = "") -> SeasonControl:
-        """Describe a season with what admins direct: its deadline, and who has more time."""
+        """Describe a season, with its deadline and the authors who have more time."""
         stored = find_season(self.store, season or None)
         return SeasonControl(season_info(stored), tuple(self.store.seasons.extensions()[stored.id]))
 
     @method("POST", "/admin/season/deadline", role=Role.ADMIN, scope=Scope.ADMIN)
     def set_deadline(self, *, season: str = "", until: str = "", author: str = "") -> SeasonControl:
-        """Let everybody submit to a season until a time such as 2027-01-31T18:00Z, or `author`
-        alone until a later one; `none` is until the season is closed, or no longer than others."""
+        """Set the time until which everybody may submit to a season, such as 2027-01-31T18:00Z.
+
+        With `author` set the later time until which that author alone may submit. `none` removes
+        the deadline, or the author's later time.
+        """
         name = find_season(self.store, season or None).name
         time = parse_time(until)
         if time is None and until != "none":
@@ -346,7 +373,7 @@ class AdminMethods(LadderPart):
 
     @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
     def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
-        """Start no more games of a season, or start them again."""
+        """Pause a season, which starts no more games, or with `paused` false resume it."""
         name = find_season(self.store, season or None).name
         self.store.seasons.set_paused(name, self.caller.by, paused=paused)
         return self.season_control(season=name)
@@ -355,20 +382,30 @@ class AdminMethods(LadderPart):
     def open_season(
         self, *, settings: Mapping[str, Any] | None = None, deadline: str = ""
     ) -> SeasonInfo:
-        """Open a season; `settings` has its name, and what differs from the usual settings, as in a
-        settings file."""
-        opened = season_settings(Season.from_table(settings or {}))
-        if opened.isolation == "process" and not self.caller.is_machine:
+        """Open a season, with `settings` as in a settings file.
+
+        They hold the season's name and every setting that differs from its default.
+        """
+        season = season_settings(Season.from_table(settings or {}))
+        if season.isolation == "process" and not self.caller.is_machine:
             raise ApiError(
                 RefusalKind.DENIED, "isolation `process` is chosen on the ladder's machine"
             )
-        until, fresh = _time("deadline", deadline), self.service.entropy
-        return open_season(self.store, opened, fresh, submissions_until=until, by=self.caller.by)
+        return open_season(
+            self.store,
+            season,
+            self.service.entropy,
+            submissions_until=_time("deadline", deadline),
+            by=self.caller.by,
+        )
 
     @method("POST", "/admin/season/close", role=Role.ADMIN, scope=Scope.ADMIN)
     def close_season(self, *, season: str = "", at_once: bool = False) -> ClosedSeason:
-        """Close a season, unless bots that were submitted are still to be checked and to play, or
-        `at_once` in any case; call it again as long as there is no seed."""
+        """Close a season for good, once all submitted bots have been checked and have played.
+
+        With `at_once` it does not wait for them. Repeat the call until the response has the seed;
+        until then the response says for which bots, submissions and games the season waits.
+        """
         return close_season(self.store, season, self.caller.by, at_once=at_once)
 
     @method("POST", "/admin/tournaments", role=Role.ADMIN, scope=Scope.ADMIN)
@@ -384,15 +421,18 @@ class AdminMethods(LadderPart):
         games: int = 0,
         season: str = "",
     ) -> TournamentReport:
-        """Begin a tournament, which the ladder's runner plays before all else, with the settings of
-        `season`; without `bots` it is between all that play. `top` and `games` are of a final."""
+        """Begin a tournament with the settings of `season`; it is played before all other games.
+
+        Without `bots` all active bots take part. `top` and `games` apply only to a final.
+        """
         if not 1 <= meetings <= MOST_MEETINGS:
             raise UserError(f"meetings is a number from 1 to {MOST_MEETINGS}")
         if top < 0 or not 0 <= games <= MOST_GAMES:
             raise UserError(
                 f"games is a number up to {MOST_GAMES}, and top one from 1; 0: the usual"
             )
-        from deepsea_arena.tournament_run import TournamentRequest, begin_tournament  # plays games
+        # Here, since this loads the modules that play games.
+        from deepsea_arena.tournament_run import TournamentRequest, begin_tournament
 
         request = TournamentRequest(
             kind=kind,
@@ -414,21 +454,23 @@ class AdminMethods(LadderPart):
 
     @method("POST", "/admin/bots/{bot}/state", role=Role.ADMIN, scope=Scope.ADMIN, key="bot")
     def set_bot_state(self, *, bot: str, state: str = "", reason: str = "") -> BotPlace:
-        """Disable a bot with a reason, which its author cannot undo, or enable it again: `state` is
-        disabled or active."""
+        """Disable a bot, which its author cannot undo, or enable it again.
+
+        `state` is `disabled`, with a `reason` for the bot's author, or `active`.
+        """
         if state == BotState.ACTIVE:
-            found = self.store.bots.enable(bot, self.caller.by)
+            changed_bot = self.store.bots.enable(bot, self.caller.by)
         elif state == BotState.DISABLED:
             if not reason.strip():
                 raise UserError("say the reason, for the bot's author")
-            found = self.store.bots.disable(bot, reason, self.caller.by)
+            changed_bot = self.store.bots.disable(bot, reason, self.caller.by)
         else:
             raise UserError("state is active or disabled")
-        return bot_place(found)
+        return bot_place(changed_bot)
 
     @method("GET", "/admin/quarantine", role=Role.ADMIN, scope=Scope.ADMIN, key="jobs")
     def quarantine(self) -> tuple[QuarantinedJob, ...]:
-        """List the games that failed too often, oldest first."""
+        """List the games in quarantine, which failed too often, oldest first."""
         store = self.store
         return tuple(
             QuarantinedJob(job.game_id, job.lineup, job.failures, job.note or "")
@@ -438,17 +480,17 @@ class AdminMethods(LadderPart):
 
     @method("POST", "/admin/quarantine/{game_id}", role=Role.ADMIN, scope=Scope.ADMIN)
     def requeue(self, *, game_id: str) -> Done:
-        """Give a game in quarantine another try."""
+        """Release a game from quarantine, so that it is played again."""
         self.store.jobs.requeue(game_id, self.caller.by)
         return Done()
 
     def _new_code(self) -> tuple[str, str]:
-        """A new code, and the digest that is stored of it."""
+        """Return a new code and the digest that is stored for it."""
         return new_secret(SecretKind.CODE, self.service.entropy())
 
 
 def _time(name: str, text: str) -> datetime | None:
-    """The time in a parameter; None if it was left out."""
+    """Return the time in the parameter `name`; None for "". Raises UserError for other texts."""
     time = parse_time(text) if text else None
     if text and time is None:
         raise UserError(f"{name}: {text!r} is {NO_TIME}")
