@@ -31,8 +31,7 @@ from deepsea_ladder.errors import PersonGameError
 from deepsea_ladder.model import PersonGame, Presence, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.clock import Clock
-from deepsea_referee.play_game import Asked
-from deepsea_referee.script import HINT_EFFORT, QUESTIONS, Choosing, hint, rules_of
+from deepsea_referee.person import HINT_EFFORT, QUESTIONS, Asked, Choosing, hint, rules_of
 from deepsea_referee.summary import VoidGame
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration

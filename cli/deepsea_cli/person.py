@@ -24,11 +24,11 @@ from deepsea_cli.analysis_report import print_decision
 from deepsea_cli.output import draw, echo, fit, width
 from deepsea_cli.terminal_board import draw_board
 from deepsea_referee.interrupts import WakePipe, first_ready
-from deepsea_referee.play_game import Asked
-from deepsea_referee.script import (
+from deepsea_referee.person import (
     HINT_EFFORT,
     LAST_TURNS,
     QUESTIONS,
+    Asked,
     Choice,
     Choosing,
     action_words,

@@ -231,7 +231,7 @@ class _Sitting:
         from deepsea_referee.clock import SystemClock
         from deepsea_referee.interrupts import on_signals
         from deepsea_referee.match import play_match
-        from deepsea_referee.play_game import PersonSeat
+        from deepsea_referee.person import PersonSeat
 
         loop, clock, self.end = asyncio.get_running_loop(), SystemClock(), asyncio.Event()
         self.person.on_drop = partial(loop.call_soon_threadsafe, self.end.set)

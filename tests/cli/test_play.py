@@ -16,8 +16,7 @@ from rich.cells import cell_len
 from deepsea_arena.analysis_document import read_analysis
 from deepsea_cli.person import TerminalPerson
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.play_game import Asked
-from deepsea_referee.script import choices
+from deepsea_referee.person import Asked, choices
 from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text

@@ -16,7 +16,8 @@ from urllib.parse import urlencode, urlsplit
 from deepsea_arena.seat import StoredPerson
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.play_game import PersonSeat, play_to_end
+from deepsea_referee.person import PersonSeat
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.workbench.checks import AtRandom
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deepsea_referee.script import MOMENTS, Choosing, action_words, rules_of
+from deepsea_referee.person import MOMENTS, Choosing, action_words, rules_of
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import OPTIONS, PRESETS, preset

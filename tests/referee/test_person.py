@@ -8,7 +8,8 @@ import threading
 import pytest
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.play_game import LATE, Asked, PersonSeat, play_to_end
+from deepsea_referee.person import LATE, Asked, PersonSeat
+from deepsea_referee.play_game import play_to_end
 from deepsea_referee.workbench.checks import AtRandom
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game, verify

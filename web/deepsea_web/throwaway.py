@@ -32,7 +32,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.clock import Alarm, Clock, SystemClock
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.script import HINT_EFFORT
+from deepsea_referee.person import HINT_EFFORT
 from deepsea_referee.system import SYSTEM
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.entropy import fresh_seed

@@ -12,7 +12,7 @@ from deepsea_arena.documents import TableColumn
 from deepsea_arena.status import same_files_as as same_files_as
 from deepsea_ladder.bot_states import changes_state as changes_state
 from deepsea_ladder.model import GameLine, LadderAnalysis, Submission, TaskState
-from deepsea_referee.script import action_words as action_words
+from deepsea_referee.person import action_words as action_words
 from deepsea_rules.printable import one_line
 
 SOON_S = 100

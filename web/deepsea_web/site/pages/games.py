@@ -40,7 +40,7 @@ from deepsea_arena.ladder_analyses import record_file
 from deepsea_arena.seat import THINKING, SeatDocument
 from deepsea_ladder.model import PERSON, GameSeat, SeatLog
 from deepsea_referee.errors import UserError
-from deepsea_referee.script import LAST_TURNS
+from deepsea_referee.person import LAST_TURNS
 from deepsea_rules.actions import LEVEL_OF, Unit
 from deepsea_rules.notation import read_position
 from deepsea_rules.printable import quoted
