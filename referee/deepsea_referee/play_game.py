@@ -295,6 +295,3 @@ class _GameLoop:
             cause, error = error, RefereeError(f"{type(error).__name__}: {error}")
             error.__cause__ = cause
         self.over.set_exception(error)
-
-
-# ----- The seat of a person
