@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,18 @@ import click
 from deepsea_cli.errors import Interrupted
 from deepsea_cli.options import (
     SEAT,
+    argument,
+    flag,
+    json_option,
     load_record,
     new_file_option,
-    number_option,
+    option,
     path_option,
     precision_option,
     records_in,
+    shared,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import Progress, counted, print_json
 from deepsea_referee.errors import UserError
@@ -44,100 +50,91 @@ their clearest positions.
 """
 
 
+@dataclass(frozen=True)
+class AnalyseOptions:
+    """Arguments and options of `analyse`."""
+
+    records: tuple[Path, ...] = argument(
+        metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    )
+    seat: str | None = option("Judge the decisions of that seat only.", metavar="LETTER", type=SEAT)
+    precision: float = shared(precision_option(PRECISION))
+    rollouts: int | None = whole_number(
+        "Instead: N roll-outs of each option, no more and no fewer.", least=2, most=100_000
+    )
+    luck: bool = flag("Measure the luck of dice and of values too.")
+    report: bool = flag("Show in which situations bots lose over all games.")
+    bot: str | None = option("With --report: of that bot only.", metavar="NAME")
+    before: Path | None = option(
+        "With --report: show what has changed since those records.", path_option, metavar="DIR"
+    )
+    all: bool = flag("Show every decision, not only marked ones.")
+    seed: str = option(
+        "Change the text to get different random numbers.", metavar="TEXT", default=""
+    )
+    workers: int = whole_number("Processes that share the work; the result is the same.", default=1)
+    html: Path | None = option(
+        "Write a page with the games and what was found, to watch in a browser.", new_file_option
+    )
+    json: bool = shared(json_option)
+
+
 @click.command("analyse", help=_HELP)
-@click.argument(
-    "records", metavar="RECORD...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
-@click.option("--seat", metavar="LETTER", type=SEAT, help="Judge the decisions of that seat only.")
-@precision_option(PRECISION)
-@number_option(
-    "--rollouts",
-    least=2,
-    most=100_000,
-    help="Instead: N roll-outs of each option, no more and no fewer.",
-)
-@click.option("--luck", is_flag=True, help="Measure the luck of dice and of values too.")
-@click.option(
-    "--report", "as_report", is_flag=True, help="Show in which situations bots lose over all games."
-)
-@click.option("--bot", metavar="NAME", help="With --report: of that bot only.")
-@path_option(
-    "--before", metavar="DIR", help="With --report: show what has changed since those records."
-)
-@click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
-@click.option(
-    "--seed", metavar="TEXT", default="", help="Change the text to get different random numbers."
-)
-@number_option(
-    "--workers", default=1, help="Processes that share the work; the result is the same."
-)
-@new_file_option(
-    "--html", help="Write a page with the games and what was found, to watch in a browser."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    records: tuple[Path, ...],
-    seat: str | None,
-    precision: float,
-    rollouts: int | None,
-    luck: bool,
-    as_report: bool,
-    bot: str | None,
-    before: Path | None,
-    show_all: bool,
-    seed: str,
-    workers: int,
-    html: Path | None,
-    as_json: bool,
-) -> None:
+@with_options(AnalyseOptions)
+def command(options: AnalyseOptions) -> None:
     from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
 
-    given = ctx.get_parameter_source("precision") is not click.core.ParameterSource.DEFAULT
-    if given and rollouts is not None:
-        raise click.UsageError("--precision and --rollouts exclude each other")
-    if as_report and (seat is not None or luck or show_all):
-        raise click.UsageError("--report excludes --seat, --luck and --all")
-    if not as_report and (bot is not None or before is not None):
-        raise click.UsageError("--bot and --before need --report")
+    _refuse_together(options)
+    html, rollouts = options.html, options.rollouts
     settings = AnalysisSettings(
-        effort=Effort.to(precision) if rollouts is None else Effort.of(rollouts),
-        luck=(rollouts or LUCK_ROLLOUTS) if luck else 0,
-        seat=None if seat is None else SEAT_LETTERS.index(seat),
-        seed=seed,
-        bot=bot,
-        deviations=as_report and html is None,
+        effort=Effort.to(options.precision) if rollouts is None else Effort.of(rollouts),
+        luck=(rollouts or LUCK_ROLLOUTS) if options.luck else 0,
+        seat=None if options.seat is None else SEAT_LETTERS.index(options.seat),
+        seed=options.seed,
+        bot=options.bot,
+        deviations=options.report and html is None,
     )
-    former = [] if before is None else _loaded((before,), settings)
-    games = _loaded(records, settings)
+    former = [] if options.before is None else _loaded((options.before,), settings)
+    games = _loaded(options.records, settings)
     if former and not _names(games) & _names(former):
         raise UserError("--before: no bot of these games has the name of one of those")
-    analysis, analyses = _analysed(games, settings, workers)
+    analysis, analyses = _analysed(games, settings, options.workers)
     if analysis.interrupted and not analyses[0].chances:
         settings = replace(settings, luck=0)
-    if as_report:
+    if options.report:
         from deepsea_cli.analysis_report import report_weaknesses
 
-        of_before = [] if analysis.interrupted else _analysed(former, settings, workers)[1]
-        report_weaknesses(analyses, of_before, settings, as_json=as_json)
-    elif as_json:
+        of_before: list[GameAnalysis] = []
+        if not analysis.interrupted:
+            _, of_before = _analysed(former, settings, options.workers)
+        report_weaknesses(analyses, of_before, settings, as_json=options.json)
+    elif options.json:
         from deepsea_arena.analysis_document import document
 
         print_json(document(analyses, settings))
     else:
         from deepsea_cli.analysis_report import report
 
-        report(analyses, settings, show_all=show_all)
+        report(analyses, settings, show_all=options.all)
     if html is not None:
         from deepsea_cli.pages import say_page, write_analyses
 
         write_analyses(html, analyses)
-        if not as_json:
+        if not options.json:
             say_page(html)
     if analysis.interrupted:
         raise Interrupted(analysis.interrupted)
+
+
+def _refuse_together(options: AnalyseOptions) -> None:
+    """Raise UsageError for options that exclude each other or need --report."""
+    source = click.get_current_context().get_parameter_source("precision")
+    if source is not click.core.ParameterSource.DEFAULT and options.rollouts is not None:
+        raise click.UsageError("--precision and --rollouts exclude each other")
+    if options.report and (options.seat is not None or options.luck or options.all):
+        raise click.UsageError("--report excludes --seat, --luck and --all")
+    if not options.report and (options.bot is not None or options.before is not None):
+        raise click.UsageError("--bot and --before need --report")
 
 
 def _names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:

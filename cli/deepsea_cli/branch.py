@@ -9,6 +9,7 @@ exceptions are not caught, so that a debugger stops where they are raised.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,12 +17,16 @@ import click
 
 from deepsea_cli.options import (
     SEAT,
+    argument,
     complete_bot,
     load_record,
     looked_at,
     naming,
     new_file_option,
     number_option,
+    option,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import Column, Progress, echo, grid
 from deepsea_referee.errors import RefereeError, UserError
@@ -35,26 +40,29 @@ if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
 
 
+@dataclass(frozen=True)
+class BranchOptions:
+    """Arguments and options of `branch`."""
+
+    record: Path = argument(type=click.Path(path_type=Path))
+    bots: tuple[str, ...] = argument(metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
+    at: int = whole_number(
+        "The decision to continue from, numbered as by `show --at`, `debug` and `analyse`.",
+        least=0,
+        required=True,
+    )
+    action: str | None = option("The action of that decision.", metavar="ACTION")
+    games: int = whole_number(
+        "Play on N times, each with other dice, and show the mean placement scores.",
+        most=100_000,
+        default=1,
+    )
+    out: Path | None = option("Write the record of the new game.", new_file_option)
+
+
 @click.command("branch")
-@click.argument("record", type=click.Path(path_type=Path))
-@click.argument("bots", metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
-@number_option(
-    "--at",
-    least=0,
-    required=True,
-    help="The decision to continue from, numbered as by `show --at`, `debug` and `analyse`.",
-)
-@click.option("--action", metavar="ACTION", help="The action of that decision.")
-@number_option(
-    "--games",
-    most=100_000,
-    default=1,
-    help="Play on N times, each with other dice, and show the mean placement scores.",
-)
-@new_file_option("--out", help="Write the record of the new game.")
-def command(
-    record: Path, bots: tuple[str, ...], at: int, action: str | None, games: int, out: Path | None
-) -> None:
+@with_options(BranchOptions)
+def command(options: BranchOptions) -> None:
     """Continue RECORD from decision N with other bots or another action.
 
     BOT is one Python bot for all seats, or one for each, seat A first; without a BOT those of the
@@ -63,27 +71,28 @@ def command(
     The dice are those of the record: one future of many. With --games each game has different dice;
     with --action, too, the recorded action is played on with the same dice, for comparison.
     """
-    if games > 1 and out is not None:
+    bots, at, out = options.bots, options.at, options.out
+    if options.games > 1 and out is not None:
         raise click.UsageError("--out writes one game, with the dice of the record: omit --games")
     from deepsea_bundle.atomic import write_atomically
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.results_folder import bots_beside
     from deepsea_referee.workbench.replay import branch, original_bots
 
-    original = load_record(record)
-    with naming(record):
+    original = load_record(options.record)
+    with naming(options.record):
         verify(original)
     seats = len(original.seats)
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
     specs = [looked_at(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
     if not specs:
-        specs = [looked_at(bot) for bot in original_bots(original, bots_beside(record))]
+        specs = [looked_at(bot) for bot in original_bots(original, bots_beside(options.record))]
         echo(f"programs: {', '.join(map(_program, range(seats), specs, original.seats))}")
-    if games > 1:
-        _futures(original, at, specs, action, games)
+    if options.games > 1:
+        _futures(original, at, specs, options.action, options.games)
         return
-    done = branch(original, at, specs, action)
+    done = branch(original, at, specs, options.action)
     echo(f"{narration.title(original)}, played on from decision {at}")
     first = done.first_other
     if first is None:

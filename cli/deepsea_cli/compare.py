@@ -14,6 +14,7 @@ Converts arguments to a `Subject` and to `BlockSettings`; `TuneGames` plays them
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +24,22 @@ from deepsea_cli.errors import DONE, NEGATIVE, raise_early_end
 from deepsea_cli.options import (
     GroupPlay,
     alpha_option,
+    argument,
     browser_option,
     complete_bot,
-    group_options,
+    flag,
+    group,
+    json_option,
     looked_at,
     margin_option,
-    number_option,
+    option,
     path_option,
     seats_option,
+    seed_option,
     seed_text,
+    shared,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import Column, Progress, count, echo, grid, print_command, print_json
 from deepsea_cli.pages import PlayedGamesPage, PlotFile, plot_games_option, write_plot
@@ -45,56 +53,38 @@ BLOCKS = 100
 BLOCKS_UNTIL_DECIDED = 2000
 
 
+@dataclass(frozen=True)
+class CompareOptions:
+    """Arguments and options of `compare`."""
+
+    a: str = argument(metavar="A", shell_complete=complete_bot)
+    b: str = argument(metavar="B", shell_complete=complete_bot)
+    field: str = option(
+        "Bots in the other seats.", metavar="C,D,...", default="", shell_complete=complete_bot
+    )
+    seats: int | None = shared(seats_option("4; with --field one for each named bot"))
+    blocks: int | None = whole_number(
+        f"Largest number of blocks.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
+        metavar="MAX",
+    )
+    until_decided: bool = flag("Stop as soon as there is a verdict.")
+    margin: float = shared(margin_option("none"))
+    alpha: float = shared(alpha_option("The probability of a wrong verdict that you accept."))
+    luck_adjusted: bool = flag(
+        "Decide by the lead without the luck in it: half the blocks if bots are nearly equal."
+    )
+    play: GroupPlay = group(GroupPlay)
+    out: Path | None = option(
+        "Folder for the records; continues a comparison that is there.", path_option, metavar="DIR"
+    )
+    plot: Path | None = shared(plot_games_option)
+    browser: bool = shared(browser_option)
+    json: bool = shared(json_option)
+
+
 @click.command("compare")
-@click.argument("a", metavar="A", shell_complete=complete_bot)
-@click.argument("b", metavar="B", shell_complete=complete_bot)
-@click.option(
-    "--field",
-    metavar="C,D,...",
-    default="",
-    shell_complete=complete_bot,
-    help="Bots in the other seats.",
-)
-@seats_option("4; with --field one for each named bot")
-@number_option(
-    "--blocks",
-    metavar="MAX",
-    help=f"Largest number of blocks.  [default: {BLOCKS}; --until-decided: {BLOCKS_UNTIL_DECIDED}]",
-)
-@click.option("--until-decided", is_flag=True, help="Stop as soon as there is a verdict.")
-@margin_option("none")
-@alpha_option("The probability of a wrong verdict that you accept.")
-@click.option(
-    "--luck-adjusted",
-    is_flag=True,
-    help="Decide by the lead without the luck in it: half the blocks if bots are nearly equal.",
-)
-@group_options("deals and dice")
-@path_option(
-    "--out", metavar="DIR", help="Folder for the records; continues a comparison that is there."
-)
-@plot_games_option
-@browser_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    a: str,
-    b: str,
-    field: str,
-    seats: int | None,
-    blocks: int | None,
-    until_decided: bool,
-    margin: float,
-    alpha: float,
-    luck_adjusted: bool,
-    play: GroupPlay,
-    out: Path | None,
-    plot: Path | None,
-    browser: bool,
-    as_json: bool,
-) -> None:
+@with_options(CompareOptions)
+def command(options: CompareOptions) -> None:
     """Compare bots A and B on the same deals and dice, with seats swapped.
 
     Without --field, A and B share all seats. The intervals are valid however often you look and
@@ -102,7 +92,8 @@ def command(
 
     Exit status: 0 with any verdict, 1 undecided.
     """
-    drawn = PlotFile(plot)
+    play, out = options.play, options.out
+    drawn = PlotFile(options.plot)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.workbench.blocks import (
@@ -114,20 +105,20 @@ def command(
 
     text = seed_text(play.seed, out, BlockSettings.kind)
     settings = BlockSettings.of(
-        looked_at(resolve(a)),
-        looked_at(resolve(b)),
-        [looked_at(resolve(bot)) for bot in split_list(field)],
-        seats,
-        blocks=blocks or (BLOCKS_UNTIL_DECIDED if until_decided else BLOCKS),
+        looked_at(resolve(options.a)),
+        looked_at(resolve(options.b)),
+        [looked_at(resolve(bot)) for bot in split_list(options.field)],
+        options.seats,
+        blocks=options.blocks or (BLOCKS_UNTIL_DECIDED if options.until_decided else BLOCKS),
         seed_text=text,
-        margin=margin,
-        alpha=alpha,
-        until_decided=until_decided,
-        luck_adjusted=luck_adjusted,
+        margin=options.margin,
+        alpha=options.alpha,
+        until_decided=options.until_decided,
+        luck_adjusted=options.luck_adjusted,
         **play.settings(text),
     )
     drawn.begin_pair(settings)
-    page = PlayedGamesPage(wanted=browser)
+    page = PlayedGamesPage(wanted=options.browser)
     with ExitStack() as opened:
         folder = kept_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
         if folder is None:
@@ -146,7 +137,7 @@ def command(
         ended = play.run(games.play, on_block)
     comparison = games.comparison
     drawn.write(verdict_report.comparison_facts(games), settings.time_control, games)
-    if as_json:
+    if options.json:
         print_json(verdict_report.comparison_document(games))
     elif comparison.blocks:
         verdict_report.report_comparison(games)
@@ -154,47 +145,51 @@ def command(
     page.open()
     blocks, decided = comparison.blocks, comparison.verdict is not None
     status = verdict_report.verdict_status
-    ctx.exit(status(blocks, "block", out, ended=ended, decided=decided))
+    click.get_current_context().exit(status(blocks, "block", out, ended=ended, decided=decided))
 
 
 GAMES = 1000
 GAMES_UNTIL_DECIDED = 20_000
 
 
+@dataclass(frozen=True)
+class RankPlay(GroupPlay):
+    """Options of `rank` that say how games are played."""
+
+    seed: str | None = shared(seed_option("tables and luck"))
+
+
+@dataclass(frozen=True)
+class RankOptions:
+    """Arguments and options of `rank`."""
+
+    bots: tuple[str, ...] = argument(
+        metavar="A B C...", nargs=-1, required=True, shell_complete=complete_bot
+    )
+    seats: int | None = shared(seats_option("one for each bot, 4 at most"))
+    games: int | None = whole_number(
+        f"Largest number of games.  [default: {GAMES}; --until-decided: {GAMES_UNTIL_DECIDED}]",
+        metavar="MAX",
+    )
+    until_decided: bool = flag("Stop as soon as every pair has a verdict.")
+    top: int | None = whole_number(
+        "Decide only between bots that may be among the best K.", metavar="K"
+    )
+    margin: float = shared(margin_option("level"))
+    alpha: float = shared(
+        alpha_option("The probability that you accept of any wrong verdict at all.")
+    )
+    play: RankPlay = group(RankPlay)
+    out: Path | None = option(
+        "Folder for the records; continues a ranking that is there.", path_option, metavar="DIR"
+    )
+    markdown: bool = flag("Print the table in Markdown.")
+    json: bool = shared(json_option)
+
+
 @click.command("rank")
-@click.argument("bots", metavar="A B C...", nargs=-1, required=True, shell_complete=complete_bot)
-@seats_option("one for each bot, 4 at most")
-@number_option(
-    "--games",
-    metavar="MAX",
-    help=f"Largest number of games.  [default: {GAMES}; --until-decided: {GAMES_UNTIL_DECIDED}]",
-)
-@click.option("--until-decided", is_flag=True, help="Stop as soon as every pair has a verdict.")
-@number_option("--top", metavar="K", help="Decide only between bots that may be among the best K.")
-@margin_option("level")
-@alpha_option("The probability that you accept of any wrong verdict at all.")
-@group_options("tables and luck")
-@path_option(
-    "--out", metavar="DIR", help="Folder for the records; continues a ranking that is there."
-)
-@click.option("--markdown", is_flag=True, help="Print the table in Markdown.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_context
-def rank(
-    ctx: click.Context,
-    *,
-    bots: tuple[str, ...],
-    seats: int | None,
-    games: int | None,
-    until_decided: bool,
-    top: int | None,
-    margin: float,
-    alpha: float,
-    play: GroupPlay,
-    out: Path | None,
-    markdown: bool,
-    as_json: bool,
-) -> None:
+@with_options(RankOptions)
+def rank(options: RankOptions) -> None:
     """Put bots in order by their placement scores in each other's company.
 
     For each bot it shows which ranks are still possible. All verdicts on all pairs hold together,
@@ -202,7 +197,8 @@ def rank(
 
     Exit status: 0 if every pair has a verdict, 1 if pairs are open.
     """
-    if markdown and as_json:
+    play, out = options.play, options.out
+    if options.markdown and options.json:
         raise click.UsageError("--markdown and --json exclude each other")
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve
@@ -210,16 +206,16 @@ def rank(
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
 
     text = seed_text(play.seed, out, RankSettings.kind)
-    most = games or (GAMES_UNTIL_DECIDED if until_decided else GAMES)
+    most = options.games or (GAMES_UNTIL_DECIDED if options.until_decided else GAMES)
     settings = RankSettings(
-        bots=[looked_at(resolve(bot)) for bot in bots],
-        players=seats_for(len(bots), seats),
+        bots=[looked_at(resolve(bot)) for bot in options.bots],
+        players=seats_for(len(options.bots), options.seats),
         games=most,
         seed_text=text,
-        margin=margin,
-        alpha=alpha,
-        until_decided=until_decided,
-        top=top,
+        margin=options.margin,
+        alpha=options.alpha,
+        until_decided=options.until_decided,
+        top=options.top,
         **play.settings(text),
     )
     if most < settings.size:
@@ -236,13 +232,13 @@ def rank(
             progress.advance(len(games), note=verdict_report.ranking_note(ranking))
 
         ended = play.run(played.play, on_round)
-    if as_json:
+    if options.json:
         print_json(verdict_report.ranking_document(played))
     elif ranking.games:
-        verdict_report.report_ranking(played, markdown=markdown)
+        verdict_report.report_ranking(played, markdown=options.markdown)
     rounds, decided = ranking.rounds, ranking.decided
     status = verdict_report.verdict_status
-    ctx.exit(status(rounds, "round", out, ended=ended, decided=decided))
+    click.get_current_context().exit(status(rounds, "round", out, ended=ended, decided=decided))
 
 
 NO_FIELD = "none"
@@ -250,41 +246,36 @@ MARGIN = 0.02
 """The largest difference in placement score that counts as none."""
 
 
+@dataclass(frozen=True)
+class TuneOptions:
+    """Arguments and options of `tune`."""
+
+    bot: str = argument(metavar="MINE,NAME=LOW..HIGH,...", shell_complete=complete_bot)
+    against: str = option(
+        f"Bots in the other seats; {NO_FIELD} for copies of MINE in all seats.",
+        metavar="A,B,...",
+        default="greedy,heuristic",
+        show_default=True,
+        shell_complete=complete_bot,
+    )
+    seats: int | None = shared(seats_option("two, and one for each bot of --against"))
+    budget: str = option(
+        "Half for the search, and at most half for the comparison: 90s, 20m, 2h, or games.",
+        metavar="TIME|GAMES",
+        default="20m",
+        show_default=True,
+    )
+    play: GroupPlay = group(GroupPlay)
+    out: Path | None = option(
+        "Folder for the steps; continues a search that is there.", path_option, metavar="DIR"
+    )
+    plot: Path | None = shared(plot_games_option)
+    json: bool = shared(json_option)
+
+
 @click.command("tune")
-@click.argument("bot", metavar="MINE,NAME=LOW..HIGH,...", shell_complete=complete_bot)
-@click.option(
-    "--against",
-    metavar="A,B,...",
-    default="greedy,heuristic",
-    show_default=True,
-    shell_complete=complete_bot,
-    help=f"Bots in the other seats; {NO_FIELD} for copies of MINE in all seats.",
-)
-@seats_option("two, and one for each bot of --against")
-@click.option(
-    "--budget",
-    metavar="TIME|GAMES",
-    default="20m",
-    show_default=True,
-    help="Half for the search, and at most half for the comparison: 90s, 20m, 2h, or games.",
-)
-@group_options("deals and dice")
-@path_option("--out", metavar="DIR", help="Folder for the steps; continues a search that is there.")
-@plot_games_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_context
-def tune(
-    ctx: click.Context,
-    *,
-    bot: str,
-    against: str,
-    seats: int | None,
-    budget: str,
-    play: GroupPlay,
-    out: Path | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+@with_options(TuneOptions)
+def tune(options: TuneOptions) -> None:
     """Find better numbers for the class attributes of your bot MINE.
 
     Each NAME is searched between LOW and HIGH, from the value that it has; two whole numbers ask
@@ -297,22 +288,24 @@ def tune(
     from deepsea_referee.workbench.blocks import BlockSettings
     from deepsea_referee.workbench.tuning import KIND, Budget, TuneGames, subject
 
-    limit, mine = Budget.parse(budget), subject(bot)
+    play, out, plot = options.play, options.out, options.plot
+    limit, mine = Budget.parse(options.budget), subject(options.bot)
     looked_at(mine.bot)
     text = seed_text(play.seed, out, KIND)
     start = mine.with_values(mine.start)
+    field = [] if options.against == NO_FIELD else split_list(options.against)
     settings = BlockSettings.of(
         start,
         start,
-        [] if against == NO_FIELD else [looked_at(resolve(name)) for name in split_list(against)],
-        seats,
+        [looked_at(resolve(name)) for name in field],
+        options.seats,
         blocks=1,
         seed_text=text,
         margin=MARGIN,
         until_decided=True,
         **play.settings(text),
     )
-    size = f"{budget} games" if limit.in_games else f"{budget} of time"
+    size = f"{options.budget} {'games' if limit.in_games else 'of time'}"
     with ExitStack() as opened:
         tuned = TuneGames(mine, settings, limit, SystemClock().now_us, opened, out)
         click.echo(f"at most {size}: half to search, and at most half to prove it", err=True)
@@ -322,7 +315,7 @@ def tune(
     better = None if ended else bool(compared and compared.comparison.verdict == "A")
     if plot is not None:
         _draw(plot, tuned)
-    if as_json:
+    if options.json:
         print_json(_document(tuned, better))
     else:
         _report(tuned, better)
@@ -330,7 +323,7 @@ def tune(
             echo(f"plots: {plot}")
     kept = f"; what there is is in {out}, from where the same command goes on" if out else ""
     raise_early_end(ended, f"{count(tuned.search.steps, 'step')}{kept}")
-    ctx.exit(DONE if better else NEGATIVE)
+    click.get_current_context().exit(DONE if better else NEGATIVE)
 
 
 def _note(tuned: TuneGames) -> str:

@@ -23,15 +23,22 @@ import click
 from deepsea_cli.errors import NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.options import (
     GroupPlay,
+    argument,
     complete_bot,
     decimal_option,
-    group_options,
+    flag,
+    group,
+    json_option,
     load_record,
     looked_at,
-    number_option,
+    option,
     path_option,
     precision_option,
+    seed_option,
     seed_text,
+    shared,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import Progress, count, counted, echo, fit, print_command, print_json, width
 from deepsea_rules.game import GameRecord
@@ -63,6 +70,41 @@ PARTS = (0.25, 0.45, 0.6)
 """The parts of the whole time by which the match and the two searches for habits are over,"""
 ALONE = (0.4, 1.0, 1.0)
 """and where there is nothing to compare with."""
+
+
+@dataclass(frozen=True)
+class ImprovePlay(GroupPlay):
+    """Options of `improve` that say how games are played."""
+
+    seed: str | None = shared(seed_option("deals"))
+
+
+@dataclass(frozen=True)
+class ImproveOptions:
+    """Arguments and options of `improve`."""
+
+    bot: str = argument(metavar="MINE", shell_complete=complete_bot)
+    against: str | None = option(
+        "The panel: one to five bots.  [default: three samples of about the strength of MINE]",
+        metavar="A,B,...",
+        shell_complete=complete_bot,
+    )
+    against_version: str | None = option(
+        "The bot to compare with.  [default: the best version in DIR]",
+        metavar="BOT",
+        shell_complete=complete_bot,
+    )
+    games: int = whole_number("Most games of the match.", default=GAMES)
+    minutes: float = option(
+        "About how long it takes at most.", decimal_option, over=True, default=1.0
+    )
+    precision: float = shared(precision_option(PRECISION))
+    out: Path | None = option(
+        "Folder of all runs of this bot.  [default: runs/improve-MINE]", path_option, metavar="DIR"
+    )
+    play: ImprovePlay = group(ImprovePlay)
+    verbose: bool = flag("Print the tables and the whole report, too.")
+    json: bool = shared(json_option)
 
 
 class _Rival(NamedTuple):
@@ -108,43 +150,8 @@ class _Run:
 
 
 @click.command("improve")
-@click.argument("bot", metavar="MINE", shell_complete=complete_bot)
-@click.option(
-    "--against",
-    metavar="A,B,...",
-    shell_complete=complete_bot,
-    help="The panel: one to five bots.  [default: three samples of about the strength of MINE]",
-)
-@click.option(
-    "--against-version",
-    metavar="BOT",
-    shell_complete=complete_bot,
-    help="The bot to compare with.  [default: the best version in DIR]",
-)
-@number_option("--games", default=GAMES, help="Most games of the match.")
-@decimal_option("--minutes", over=True, default=1.0, help="About how long it takes at most.")
-@precision_option(PRECISION)
-@path_option(
-    "--out", metavar="DIR", help="Folder of all runs of this bot.  [default: runs/improve-MINE]"
-)
-@group_options("deals")
-@click.option("--verbose", is_flag=True, help="Print the tables and the whole report, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    bot: str,
-    against: str | None,
-    against_version: str | None,
-    games: int,
-    minutes: float,
-    precision: float,
-    out: Path | None,
-    play: GroupPlay,
-    verbose: bool,
-    as_json: bool,
-) -> None:
+@with_options(ImproveOptions)
+def command(options: ImproveOptions) -> None:
     """Say whether MINE is stronger than its best version, and which habits cost it most.
 
     It plays a match against the panel, looks in all of its games for what MINE does worse than a
@@ -158,27 +165,30 @@ def command(
     from deepsea_referee.results_folder import FolderWriter, ResultsFolder
     from deepsea_referee.workbench.versions import Versions
 
-    mine = looked_at(resolve(bot))
+    mine = looked_at(resolve(options.bot))
     name = mine.name.removesuffix(mine.parameters)
-    place = out or Path("runs") / f"improve-{name}"
+    place = options.out or Path("runs") / f"improve-{name}"
     versions = Versions(place, name)
-    rival = _rival(versions, mine, against_version)
-    if against is None:
+    rival = _rival(versions, mine, options.against_version)
+    if options.against is None:
         panel, names = [sample(one) for one in versions.panel], [*versions.panel]
     else:
-        names = split_list(against)
+        names = split_list(options.against)
         panel = [looked_at(resolve(one)) for one in names]
-    text = seed_text(play.seed)
-    settings = MatchSettings(bots=[mine, *panel], games=games, tables=None, **play.settings(text))
-    where = "in-process" if play.in_process else settings.hosting.isolation_text
+    text = seed_text(options.play.seed)
+    settings = MatchSettings(
+        bots=[mine, *panel], games=options.games, tables=None, **options.play.settings(text)
+    )
+    where = "in-process" if options.play.in_process else settings.hosting.isolation_text
+    ctx = click.get_current_context()
     ctx.with_resource(FolderWriter(place))
     run = _Run(
         number=versions.number_of(mine.digest),
         settings=settings,
         folder=place / str(versions.next_number),
-        play=play,
-        limit=_limits(minutes),
-        effort=Effort.to(precision),
+        play=options.play,
+        limit=_limits(options.minutes),
+        effort=Effort.to(options.precision),
         result=settings.result(where),
         parts=ALONE if rival is None else PARTS,
     )
@@ -187,8 +197,8 @@ def command(
         opponents = ", ".join(one.name for one in settings.named[1:])
         then = f", then up to {2 * BLOCKS} against {rival.words}" if rival else ""
         click.echo(
-            f"about {60 * minutes:g} s at most: up to {count(games, 'game')} against "
-            f"{opponents}{then}",
+            f"about {60 * options.minutes:g} s at most: up to {count(options.games, 'game')} "
+            f"against {opponents}{then}",
             err=True,
         )
         _play(run, results)
@@ -198,10 +208,10 @@ def command(
         _compare(run, rival.bot, text)
     if mine.bundle is not None and run.scores:  # the files of a command line are not known
         _keep(run, versions, rival, names)
-    if as_json:
+    if options.json:
         print_json(_document(run, rival, versions, text))
     else:
-        _report(run, bot, rival, versions, text, verbose=verbose)
+        _report(run, options.bot, rival, versions, text, verbose=options.verbose)
     raise_early_end(run.ended, f"{run.ended_at}; what there is so far is in {run.folder}")
     if not run.result.games:
         ctx.exit(NEGATIVE)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,23 +17,29 @@ from click.core import ParameterSource
 
 from deepsea_cli.errors import NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.options import (
+    argument,
     bot_uids_option,
     browser_option,
     clock_option,
     cluster_option,
     complete_bot,
+    flag,
     freeze_option,
     in_process_option,
     isolation_option,
+    json_option,
     load_rules,
     looked_at,
-    number_option,
-    path_option,
+    option,
+    records_option,
     refuse_workers_of_cluster,
     rules_option,
     seed_option,
     seed_text,
+    shared,
     shown_hints,
+    whole_number,
+    with_options,
     workers_option,
 )
 from deepsea_cli.output import Progress, echo
@@ -49,68 +56,55 @@ if TYPE_CHECKING:
     from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 
 
+@dataclass(frozen=True)
+class MatchOptions:
+    """Arguments and options of `match`."""
+
+    bots: tuple[str, ...] = argument(
+        metavar="BOT BOT [BOT]...", nargs=-1, shell_complete=complete_bot
+    )
+    games: int = whole_number("Number of games.", default=1)
+    seed: str | None = shared(seed_option("deal and dice"))
+    rules: str = shared(rules_option)
+    clock: str = shared(clock_option)
+    out: Path | None = shared(records_option)
+    seating: Literal["rotate", "fixed"] = option(
+        "Move bots by one seat from game to game, or keep their seats.",
+        type=click.Choice(["rotate", "fixed"]),
+        default="rotate",
+        show_default=True,
+    )
+    tables: int | None = whole_number(
+        "Games at once with the same bot processes. By default up to 64 for bots that "
+        "answer at once, and 1 for others and with several workers."
+    )
+    workers: int | None = shared(
+        workers_option(64, "Worker processes that share the games, each with its own bots.")
+    )
+    cluster: str | None = shared(cluster_option)
+    isolation: IsolationLevel = shared(isolation_option, bot_uids_option)
+    freeze: bool = shared(freeze_option)
+    tcp: bool = flag("Connect to bots over TCP on this machine.")
+    in_process: bool = shared(in_process_option)
+    show_output: tuple[str, ...] = option(
+        "Show what this bot prints as it comes; may be given several times.",
+        metavar="BOT",
+        multiple=True,
+    )
+    plot: Path | None = shared(plot_games_option)
+    browser: bool = shared(browser_option)
+    json: bool = shared(json_option)
+    quiet: bool = flag("Print errors only.")
+
+    @property
+    def level(self) -> IsolationLevel:
+        """The isolation that is asked for; bots over TCP or in this process have no sandbox."""
+        return "process" if self.in_process or self.tcp else self.isolation
+
+
 @click.command("match")
-@click.argument("bots", metavar="BOT BOT [BOT]...", nargs=-1, shell_complete=complete_bot)
-@number_option("--games", default=1, help="Number of games.")
-@seed_option("deal and dice")
-@rules_option
-@clock_option
-@path_option(
-    "--out", metavar="DIR", help="Write each game's record and results.json to this folder."
-)
-@click.option(
-    "--seating",
-    type=click.Choice(["rotate", "fixed"]),
-    default="rotate",
-    show_default=True,
-    help="Move bots by one seat from game to game, or keep their seats.",
-)
-@number_option(
-    "--tables",
-    help="Games at once with the same bot processes. By default up to 64 for bots that answer at "
-    "once, and 1 for others and with several workers.",
-)
-@workers_option(64, "Worker processes that share the games, each with its own bots.")
-@cluster_option
-@isolation_option
-@bot_uids_option
-@freeze_option
-@click.option("--tcp", is_flag=True, help="Connect to bots over TCP on this machine.")
-@in_process_option
-@click.option(
-    "--show-output",
-    metavar="BOT",
-    multiple=True,
-    help="Show what this bot prints as it comes; may be given several times.",
-)
-@plot_games_option
-@browser_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--quiet", is_flag=True, help="Print errors only.")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    bots: tuple[str, ...],
-    games: int,
-    seed: str | None,
-    rules_text: str,
-    clock: str,
-    out: Path | None,
-    seating: Literal["rotate", "fixed"],
-    tables: int | None,
-    workers: int | None,
-    cluster: str | None,
-    isolation: IsolationLevel,
-    freeze: bool,
-    tcp: bool,
-    in_process: bool,
-    show_output: tuple[str, ...],
-    plot: Path | None,
-    browser: bool,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@with_options(MatchOptions)
+def command(options: MatchOptions) -> None:
     """Play games between two to six bots.
 
     BOT is a Python file, a folder or zip with bot.toml, the name of a sample bot or
@@ -118,16 +112,16 @@ def command(
 
     Exit status: 0 played, even with faults of bots; 1 every game was void.
     """
-    rules = load_rules(rules_text)
-    drawn = PlotFile(plot)
-    _refuse_together(ctx)
-    level: IsolationLevel = "process" if in_process or tcp else isolation
+    rules = load_rules(options.rules)
+    drawn = PlotFile(options.plot)
+    ctx = click.get_current_context()
+    _refuse_together(ctx, options)
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
 
-    specs = [looked_at(resolve(bot)) for bot in bots]
+    specs = [looked_at(resolve(bot)) for bot in options.bots]
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(level) as begun:
+    with SYSTEM.begin_test(options.level) as begun:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
@@ -135,55 +129,60 @@ def command(
         from deepsea_referee.results_folder import ResultsFolder
         from deepsea_referee.shared_match import run_match
 
-        chosen = SYSTEM.choose(level, begun)
+        chosen = SYSTEM.choose(options.level, begun)
 
-    text = seed_text(seed)
+    text = seed_text(options.seed)
     settings = MatchSettings(
         bots=specs,
         hosting=Hosting(
             isolation=chosen,
-            freeze=freeze,
-            tcp_host="127.0.0.1" if tcp else SYSTEM.tcp_host,
-        ).for_one_of(workers or 1),
-        games=games,
+            freeze=options.freeze,
+            tcp_host="127.0.0.1" if options.tcp else SYSTEM.tcp_host,
+        ).for_one_of(options.workers or 1),
+        games=options.games,
         rules=rules,
-        time_control=TimeControl.parse(clock),
+        time_control=TimeControl.parse(options.clock),
         seed=seed_from_text(text),
-        seating=seating,
-        tables=tables,
+        seating=options.seating,
+        tables=options.tables,
         output=OutputPlan(
-            folder=out,
-            shown=_shown(show_output, bots, specs),
-            hints=None if quiet else shown_hints(),
+            folder=options.out,
+            shown=_shown(options.show_output, options.bots, specs),
+            hints=None if options.quiet else shown_hints(),
         ),
     )
-    page = PlayedGamesPage(wanted=browser)
+    page = PlayedGamesPage(wanted=options.browser)
     play: Callable[..., MatchResult]
-    play = partial(run_match, settings, workers or 1, in_process=in_process)
-    if cluster is not None:
+    play = partial(run_match, settings, options.workers or 1, in_process=options.in_process)
+    if options.cluster is not None:
         from deepsea_arena.workers import match_on_cluster
 
         report = partial(click.echo, err=True)
-        play = partial(match_on_cluster, settings, cluster, report=report)
+        play = partial(match_on_cluster, settings, options.cluster, report=report)
     drawn.begin(specs)
-    with ResultsFolder(out, specs) if out or as_json else nullcontext() as results:
-        with Progress(games, wanted=not (quiet or show_output) and games > 1) as progress:
+    keeps_results = options.out or options.json
+    shows_progress = not (options.quiet or options.show_output) and options.games > 1
+    with ResultsFolder(options.out, specs) if keeps_results else nullcontext() as results:
+        with Progress(options.games, wanted=shows_progress) as progress:
             result, ended = _play(play, results, progress, (drawn.add, page.add))
         drawn.write(match_report.facts(result, text), settings.time_control)
-        if as_json and results is not None:
+        if options.json and results is not None:
             for piece in results.document.pieces(result):
                 click.echo(piece, nl=False)
-    if not as_json and not quiet and (result.games or result.voids.count or not result.interrupted):
+    has_results = result.games or result.voids.count or not result.interrupted
+    if has_results and not options.json and not options.quiet:
         # How to repeat it is news if the seed was not chosen, or something went wrong.
-        news = seed is None or result.faults.count or result.voids.count
-        match_report.report(result, text, out, again=(*bots, *_unusual(ctx)) if news else None)
-        if tables and min(tables, games // (workers or 1)) > result.tables == 1 < result.games:
+        news = options.seed is None or result.faults.count or result.voids.count
+        again = (*options.bots, *_unusual(ctx, options)) if news else None
+        match_report.report(result, text, options.out, again=again)
+        tables = min(options.tables or 1, options.games // (options.workers or 1))
+        if tables > result.tables == 1 < result.games:
             echo("one table: not every bot declares concurrent_games (see check)")
         if result.games:
             drawn.say_where()
     page.open()
-    where = f"; their records are in {out}" if out and result.games else ""
-    raise_early_end(ended, f"{result.games} of {games} games{where}")
+    where = f"; their records are in {options.out}" if options.out and result.games else ""
+    raise_early_end(ended, f"{result.games} of {options.games} games{where}")
     if not result.games:
         ctx.exit(NEGATIVE)
 
@@ -233,25 +232,25 @@ def _shown(
     return frozenset(found)
 
 
-def _refuse_together(ctx: click.Context) -> None:
-    given = ctx.params
-    if given["in_process"]:
+def _refuse_together(ctx: click.Context, options: MatchOptions) -> None:
+    """Raise UserError for options that exclude each other."""
+    if options.in_process:
         for name in ("tcp", "isolation", "freeze", "tables", "cluster"):
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise UserError(f"--in-process plays in one process: it has no --{name}")
-    if given["cluster"] is not None and (given["tcp"] or given["show_output"]):
+    if options.cluster is not None and (options.tcp or options.show_output):
         raise UserError("a cluster's bots are on other machines: omit --tcp and --show-output")
-    refuse_workers_of_cluster(given["cluster"], given["workers"])
-    if given["tcp"] and given["isolation"] == "sandbox":
+    refuse_workers_of_cluster(options.cluster, options.workers)
+    if options.tcp and options.isolation == "sandbox":
         raise UserError("--tcp needs --isolation process: a sandbox has no network")
 
 
-def _unusual(ctx: click.Context) -> list[str]:
-    """The options that change the games and are not the defaults."""
+def _unusual(ctx: click.Context, options: MatchOptions) -> list[str]:
+    """Return the words of the given options that change the games, to repeat them."""
     words = []
-    for name in ("rules_text", "clock", "seating"):
+    for name in ("rules", "clock", "seating"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            words += [f"--{name.removesuffix('_text')}", ctx.params[name]]
-    if ctx.params["in_process"]:
+            words += [f"--{name}", getattr(options, name)]
+    if options.in_process:
         words.append("--in-process")
     return words

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import click
@@ -34,12 +35,93 @@ if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+_Options = TypeVar("_Options")
 
 RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
 
 # Far more than any game needs; a larger file is given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
 LARGEST_NUMBER = 10**12
+
+
+def with_options(
+    kind: type[_Options],
+) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
+    """Decorate a command that takes all its arguments and options as one object of a dataclass.
+
+    Each field of the dataclass is an option of the same name, made by one of the functions below.
+    Help lists the options in the order of the fields.
+    """
+
+    def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**values: Any) -> None:
+            function(_options_from(kind, values))
+
+        # The decorator next to the function is applied first, and its option is listed last.
+        for decorator in reversed([*_decorators(kind)]):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def option(text: str, make: Callable[..., Any] = click.option, **settings: Any) -> Any:
+    """Return the field of an option; `text` is its help, and `make` makes click's decorator."""
+    return field(metadata={"make": make, "settings": {"help": text, **settings}})
+
+
+def flag(text: str) -> Any:
+    """Return the field of an option without a value, which is True if it is given."""
+    return option(text, is_flag=True)
+
+
+def whole_number(text: str, **settings: Any) -> Any:
+    """Return the field of an option that is a whole number, with the settings of number_option."""
+    return option(text, number_option, **settings)
+
+
+def argument(**settings: Any) -> Any:
+    """Return the field of an argument, with the settings of click.argument."""
+    return field(metadata={"make": click.argument, "settings": settings})
+
+
+def shared(*decorators: Callable[[Any], Any]) -> Any:
+    """Return the field of an option that other commands have too, by its click decorator.
+
+    Further decorators add options without a value, which only act.
+    """
+    return field(metadata={"decorators": decorators})
+
+
+def group(kind: type[Any]) -> Any:
+    """Return the field of a group of options, which is an object of another such dataclass."""
+    return field(metadata={"group": kind})
+
+
+def _decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
+    """Yield the click decorators for all fields of a dataclass of options."""
+    for item in fields(kind):
+        if "group" in item.metadata:
+            yield from _decorators(item.metadata["group"])
+        elif "decorators" in item.metadata:
+            yield from item.metadata["decorators"]
+        else:
+            make = item.metadata["make"]
+            is_argument = make is click.argument
+            name = item.name if is_argument else f"--{item.name.replace('_', '-')}"
+            yield make(name, **item.metadata["settings"])
+
+
+def _options_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """Return an object of a dataclass of options, with click's values for all its fields."""
+    arguments = {}
+    for item in fields(kind):
+        if "group" in item.metadata:
+            arguments[item.name] = _options_from(item.metadata["group"], values)
+        else:
+            arguments[item.name] = values[item.name]
+    return kind(**arguments)
 
 
 class WholeNumber(click.IntRange):
@@ -215,7 +297,6 @@ def complete_rules(_ctx: click.Context, _param: click.Parameter, word: str) -> l
 
 rules_option = click.option(
     "--rules",
-    "rules_text",
     metavar="NAME|FILE.toml",
     default=DEFAULT,
     shell_complete=complete_rules,
@@ -300,16 +381,26 @@ in_process_option = click.option(
 )
 
 
-class GroupPlay(NamedTuple):
-    """How the games of `compare`, `rank` and `improve` are played, as the options say."""
+json_option = click.option("--json", is_flag=True, help="Print one JSON document.")
 
-    rules: RuleSet
-    seed: str | None
-    clock: str
-    in_process: bool
-    isolation: IsolationLevel
-    freeze: bool
-    workers: int
+records_option = path_option(
+    "--out", metavar="DIR", help="Write each game's record and results.json to this folder."
+)
+
+
+@dataclass(frozen=True)
+class GroupPlay:
+    """Options of `compare`, `rank`, `tune` and `improve` that say how games are played."""
+
+    rules: str = shared(rules_option)
+    seed: str | None = shared(seed_option("deals and dice"))
+    clock: str = shared(clock_option)
+    in_process: bool = shared(in_process_option)
+    isolation: IsolationLevel = shared(isolation_option, bot_uids_option)
+    freeze: bool = shared(freeze_option)
+    workers: int = shared(
+        workers_option(64, "Worker processes, each with its own bots.", default=1)
+    )
 
     def run(self, games: Callable[..., bool], on_news: Callable[..., object]) -> EndedEarly:
         """Play games by their `play`, which calls `on_news`; returns what ended them early."""
@@ -329,37 +420,11 @@ class GroupPlay(NamedTuple):
         level = SYSTEM.choose("process" if self.in_process else self.isolation)
         return {
             "hosting": Hosting(level, freeze=self.freeze).for_one_of(self.workers),
-            "rules": self.rules,
+            "rules": load_rules(self.rules),
             "time_control": TimeControl.parse(self.clock),
             "seed": seed_from_text(text),
             "output": OutputPlan(hints=shown_hints()),
         }
-
-
-def group_options(same: str) -> Callable[[_F], _F]:
-    """Add the parameter `play` to a command; `same` as for `seed_option`."""
-    options = (
-        rules_option,
-        seed_option(same),
-        clock_option,
-        in_process_option,
-        isolation_option,
-        bot_uids_option,
-        freeze_option,
-        workers_option(64, "Worker processes, each with its own bots.", default=1),
-    )
-
-    def added(function: _F) -> _F:
-        @wraps(function)
-        def command(*arguments: Any, rules_text: str, **rest: Any) -> Any:
-            given = {name: rest.pop(name) for name in GroupPlay._fields[1:]}
-            return function(*arguments, play=GroupPlay(load_rules(rules_text), **given), **rest)
-
-        for option in reversed(options):
-            command = option(command)
-        return cast("_F", command)
-
-    return added
 
 
 def margin_option(counts_as: str) -> Callable[[_F], _F]:

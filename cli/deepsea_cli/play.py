@@ -25,18 +25,23 @@ import click
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.options import (
     Seat,
+    argument,
     bot_uids_option,
     complete_bot,
+    flag,
     freeze_option,
     isolation_option,
     load_rules,
     looked_at,
-    number_option,
-    path_option,
+    option,
+    records_option,
     rules_option,
     seed_option,
     seed_text,
+    shared,
     shown_hints,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import count, echo
 from deepsea_referee.errors import UserError
@@ -61,45 +66,36 @@ MOST_GAMES = 1000
 """In a browser, where each next game is asked for."""
 
 
+@dataclass(frozen=True)
+class PlayOptions:
+    """Arguments and options of `play`."""
+
+    bots: tuple[str, ...] = argument(metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
+    rules: str = shared(rules_option)
+    seed: str | None = shared(seed_option("deal and dice"))
+    seat: str = option(
+        "Your seat in the first game, A to F; in each further one you move by one seat.",
+        type=Seat("random"),
+        default="random",
+        show_default=True,
+    )
+    games: int | None = whole_number(
+        "Number of games.  [default: 1; in a browser as many as you like]"
+    )
+    clock: str | None = option(
+        "Your time, as in `match`.  [default: no limit]", metavar="TIME+BANK"
+    )
+    name: str = option("Your name in tables and records.", default="you", show_default=True)
+    out: Path | None = shared(records_option)
+    browser: bool = flag("Play on a page in the browser.")
+    no_judge: bool = flag("Do not judge your decisions after each game.")
+    isolation: IsolationLevel = shared(isolation_option, bot_uids_option)
+    freeze: bool = shared(freeze_option)
+
+
 @click.command("play")
-@click.argument("bots", metavar="[BOT]...", nargs=-1, shell_complete=complete_bot)
-@rules_option
-@seed_option("deal and dice")
-@click.option(
-    "--seat",
-    type=Seat("random"),
-    default="random",
-    show_default=True,
-    help="Your seat in the first game, A to F; in each further one you move by one seat.",
-)
-@number_option("--games", help="Number of games.  [default: 1; in a browser as many as you like]")
-@click.option("--clock", metavar="TIME+BANK", help="Your time, as in `match`.  [default: no limit]")
-@click.option("--name", default="you", show_default=True, help="Your name in tables and records.")
-@path_option(
-    "--out", metavar="DIR", help="Write each game's record and results.json to this folder."
-)
-@click.option("--browser", is_flag=True, help="Play on a page in the browser.")
-@click.option("--no-judge", is_flag=True, help="Do not judge your decisions after each game.")
-@isolation_option
-@bot_uids_option
-@freeze_option
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    bots: tuple[str, ...],
-    rules_text: str,
-    seed: str | None,
-    seat: str,
-    games: int | None,
-    clock: str | None,
-    name: str,
-    out: Path | None,
-    browser: bool,
-    no_judge: bool,
-    isolation: IsolationLevel,
-    freeze: bool,
-) -> None:
+@with_options(PlayOptions)
+def command(options: PlayOptions) -> None:
     """Play against one to five bots, in the terminal or on a page in the browser.
 
     BOT is as in `match`; without one you play against cautious, greedy and heuristic, sample bots
@@ -107,48 +103,55 @@ def command(
 
     Keys: ? the rules of the moment, h a hint, l the last turns, q leave.
     """
-    rules = load_rules(rules_text)
+    rules = load_rules(options.rules)
     from deepsea_bundle.names import checked
     from deepsea_referee.bots.resolve import BotSpec, resolve, sample
     from deepsea_referee.system import SYSTEM
 
+    bots = options.bots
     specs = [looked_at(resolve(bot)) for bot in bots] if bots else [*map(sample, OPPONENTS)]
     if len(specs) >= MAX_PLAYERS:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
-    you = BotSpec(checked("name", name), (), None, "")
-    text = seed_text(seed)
-    number = SEAT_LETTERS.find(seat)
+    you = BotSpec(checked("name", options.name), (), None, "")
+    text = seed_text(options.seed)
+    number = SEAT_LETTERS.find(options.seat)
     if number < 0:
         number = Stream(seed_from_text(text), "seat of a person").uniform(len(specs) + 1)
     if number > len(specs):
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[len(specs)]}")
     specs.insert(number, you)
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(isolation) as begun:
+    with SYSTEM.begin_test(options.isolation) as begun:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results_folder import ResultsFolder
 
-        chosen = SYSTEM.choose(isolation, begun)
+        chosen = SYSTEM.choose(options.isolation, begun)
     settings = MatchSettings(
         bots=specs,
-        hosting=Hosting(isolation=chosen, freeze=freeze),
-        games=games or (MOST_GAMES if browser else 1),
+        hosting=Hosting(isolation=chosen, freeze=options.freeze),
+        games=options.games or (MOST_GAMES if options.browser else 1),
         rules=rules,
         seed=seed_from_text(text),
-        output=OutputPlan(folder=out, hints=shown_hints()),
+        output=OutputPlan(folder=options.out, hints=shown_hints()),
     )
-    control = None if clock is None else TimeControl.parse(clock)
+    control = None if options.clock is None else TimeControl.parse(options.clock)
     with ExitStack() as opened:
+        out = options.out
         results = None if out is None else opened.enter_context(ResultsFolder(out, specs))
-        person = _at_page(opened, settings, number) if browser else _at_terminal(opened)
+        person = _at_page(opened, settings, number) if options.browser else _at_terminal(opened)
         sitting = _Sitting(
-            settings, number, person, results, judges=not no_judge, skips=not browser
+            settings,
+            number,
+            person,
+            results,
+            judges=not options.no_judge,
+            skips=not options.browser,
         )
         result = asyncio.run(sitting.play(control))
-        if browser and games is None:
+        if options.browser and options.games is None:
             result.games_asked = result.games
         if results is not None:
             results.finish(result)
@@ -161,11 +164,11 @@ def command(
     if result.interrupted and not (person.away or person.dropped):
         where = f"; their records are in {out}" if out and result.games else ""
         played = count(result.games, "game")
-        if games or not browser:
+        if options.games or not options.browser:
             played = f"{result.games} of {settings.games} games"
         raise Interrupted(f"after {played}{where}")
     if not (result.games or person.dropped):
-        ctx.exit(NEGATIVE)
+        click.get_current_context().exit(NEGATIVE)
 
 
 def _at_terminal(opened: ExitStack) -> TerminalPerson:

@@ -151,7 +151,7 @@ def _differs(option: Option) -> bool:
 @click.option("--seed", metavar="TEXT", help="Seed for the values that POSITION does not give.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def explain(
-    position: str, steps: tuple[str, ...], rules_text: str, seed: str | None, as_json: bool
+    position: str, steps: tuple[str, ...], rules: str, seed: str | None, as_json: bool
 ) -> None:
     """Print the legal actions of POSITION, apply each STEP and print the result.
 
@@ -160,7 +160,7 @@ def explain(
     An illegal step is refused with exit status 1.
     """
     dealt_from = DEFAULT_SEED if seed is None else seed_from_text(seed)
-    state, written = read_position(position, load_rules(rules_text), dealt_from)
+    state, written = read_position(position, load_rules(rules), dealt_from)
     table = _Table(state, written)
     words = " ".join(steps).split()
     for word in words:

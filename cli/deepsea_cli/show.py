@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +19,17 @@ from click.core import ParameterSource
 from deepsea_cli.ladder.options import open_store, store_option
 from deepsea_cli.options import (
     SEAT,
+    argument,
     decimal_option,
+    flag,
     load_record,
     naming,
     new_file_option,
-    number_option,
+    option,
     records_in,
+    shared,
+    whole_number,
+    with_options,
 )
 from deepsea_cli.output import draw, echo, print_command, width
 from deepsea_referee.errors import UserError
@@ -42,47 +48,40 @@ LISTED = 40
 """How many games of a folder are listed."""
 
 
+@dataclass(frozen=True)
+class ShowOptions:
+    """Arguments and options of `show`."""
+
+    record: Path = argument(metavar="RECORD|FOLDER|-|GAME-ID", type=click.Path(path_type=Path))
+    step: bool = flag("Wait for a key after every position.")
+    speed: float = option(
+        "Turns per second.", decimal_option, least=0.1, most=100, metavar="N", default=2.0
+    )
+    at: int | None = whole_number(
+        "Print the position at decision N, and what was decided.", least=0
+    )
+    turn: int | None = whole_number("Print the position after turn N and exit.", least=0)
+    events: bool = flag("Print the events as JSON Lines and exit.")
+    frames: bool = flag(
+        "Print what the viewer of games draws as JSON and exit; with --seat as that seat knew it."
+    )
+    seat: str | None = option(
+        "Print every decision of that seat (view, options, action, time) and exit.",
+        metavar="LETTER",
+        type=SEAT,
+    )
+    html: Path | None = option(
+        "Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
+        new_file_option,
+    )
+    browser: bool = flag("Open that page in the browser.")
+    ladder: bool = flag("Show GAME-ID of a ladder.")
+    store_text: str = shared(store_option)
+
+
 @click.command("show")
-@click.argument("record", metavar="RECORD|FOLDER|-|GAME-ID", type=click.Path(path_type=Path))
-@click.option("--step", is_flag=True, help="Wait for a key after every position.")
-@decimal_option("--speed", least=0.1, most=100, metavar="N", default=2.0, help="Turns per second.")
-@number_option("--at", least=0, help="Print the position at decision N, and what was decided.")
-@number_option("--turn", least=0, help="Print the position after turn N and exit.")
-@click.option("--events", is_flag=True, help="Print the events as JSON Lines and exit.")
-@click.option(
-    "--frames",
-    "as_frames",
-    is_flag=True,
-    help="Print what the viewer of games draws as JSON and exit; with --seat as that seat knew it.",
-)
-@click.option(
-    "--seat",
-    metavar="LETTER",
-    type=SEAT,
-    help="Print every decision of that seat (view, options, action, time) and exit.",
-)
-@new_file_option(
-    "--html",
-    help="Write a page with the game, or with the games of a FOLDER, to watch in a browser.",
-)
-@click.option("--browser", is_flag=True, help="Open that page in the browser.")
-@click.option("--ladder", "from_ladder", is_flag=True, help="Show GAME-ID of a ladder.")
-@store_option
-def command(
-    *,
-    record: Path,
-    step: bool,
-    speed: float,
-    at: int | None,
-    turn: int | None,
-    events: bool,
-    as_frames: bool,
-    seat: str | None,
-    html: Path | None,
-    browser: bool,
-    from_ladder: bool,
-    store_text: str,
-) -> None:
+@with_options(ShowOptions)
+def command(options: ShowOptions) -> None:
     """Animate the game in RECORD; into a pipe, print it turn by turn.
 
     `-` reads the record from stdin. A FOLDER with one record shows it, another lists its games.
@@ -91,35 +90,36 @@ def command(
     Keys: space pauses, then goes step by step; b goes back, p continues, q quits.
     """
     given = click.get_current_context().get_parameter_source("store_text")
-    if given is ParameterSource.COMMANDLINE and not from_ladder:
+    if given is ParameterSource.COMMANDLINE and not options.ladder:
         raise click.UsageError("--store is for GAME-ID of a ladder: add --ladder")
-    page = html is not None or browser
-    one = at is not None or turn is not None
-    if sum((events, at is not None, turn is not None, as_frames or seat is not None, page)) > 1:
+    record, at, turn, seat = options.record, options.at, options.turn, options.seat
+    page = options.html is not None or options.browser
+    decisions = options.frames or seat is not None
+    if sum((options.events, at is not None, turn is not None, decisions, page)) > 1:
         raise click.UsageError(
             "--events, --at, --turn, --frames or --seat, and --html exclude each other"
         )
-    paths = records_in(record) if record.is_dir() and not from_ladder else [record]
+    paths = records_in(record) if record.is_dir() and not options.ladder else [record]
     if len(paths) > 1 and not page:
-        wanted = events or step or as_frames or one or seat is not None
+        wanted = options.events or options.step or decisions or at is not None or turn is not None
         _list(record, paths, wanted=wanted)
         return
-    load = partial(_of_ladder, store_text) if from_ladder else load_record
+    load = partial(_of_ladder, options.store_text) if options.ladder else load_record
     if page:
         from deepsea_cli.pages import show_page
 
-        show_page(paths, load, html, browser=browser)
+        show_page(paths, load, options.html, browser=options.browser)
         return
     record, source = paths[0], load(paths[0])
     viewer = None if seat is None else SEAT_LETTERS.index(seat)
-    if viewer is not None and not as_frames:
+    if viewer is not None and not options.frames:
         _print_seat(record, source, viewer)
         return
     with naming(record):
         game = verify(source)
-    if as_frames:
+    if options.frames:
         _print_frames(source, game, viewer)
-    elif events:
+    elif options.events:
         for event in game.events_for(None):
             click.echo(json.dumps(event))
     elif at is not None:
@@ -129,7 +129,7 @@ def command(
     elif sys.stdout.isatty() and sys.stdin.isatty():
         from deepsea_cli.terminal_board import animate
 
-        animate(source, game, turns_per_second=speed, stepwise=step)
+        animate(source, game, turns_per_second=options.speed, stepwise=options.step)
     else:
         _print_story(source, game)
 
