@@ -1,11 +1,14 @@
-"""The pool of workers on many machines: a worker process for each thread of a Dask cluster.
+"""The pool of workers on many machines, with a worker process for each thread of a Dask cluster.
+
+Start reading at `DaskWorkers`, which is in the process of the run, and `Agent`, which is in each
+worker of Dask.
 
 Invariants: a task runs in a worker process, as on one machine, and nowhere a second time; a Dask
 worker is used only if it has the same programs and says that it can play; a file goes to it once.
 
-What a run has on the cluster lives as long as its keys in Dask: a task until its future is
-cancelled, a worker process until its lease is released. Dask does both when the run is gone.
-Methods of the pool belong to one thread, and get news of the cluster by a queue.
+Everything that a run has on the cluster lives as long as its keys in Dask: a task until its future
+is cancelled, a worker process until its lease is released. Dask does both when the run has ended.
+Methods of the pool belong to one thread. Dask's thread sends them what to do by a queue.
 """
 
 from __future__ import annotations
@@ -54,89 +57,114 @@ class DaskTimes:
     connect: float = 10.0
     """Timeout for the scheduler, and for the first worker."""
     look: float = 2.0
-    """Interval of requests for the list of workers."""
+    """Interval between two requests for the list of workers."""
     alone: float = 60.0
-    """The time for which a run waits for another worker when all have left."""
+    """How long a run waits for another worker when all have left."""
     meet: float = 60.0
-    """Timeout for a worker's answer whether it can play."""
+    """Timeout for a worker to say whether it can play."""
 
 
-# On Dask's workers
+# ------------------------------------------------------------------------------ on Dask's workers
 
 
 class Agent(distributed.WorkerPlugin):
-    """A worker process for one thread of a Dask worker. Its name is the key of its lease."""
+    """A worker process for one thread of a Dask worker.
+
+    Its name is the key of its lease in Dask: when the lease is released, it leaves.
+    """
 
     def __init__(self, name: str, setup: Setup, cpus: CpuShare, worker: Any) -> None:
         self._name = name
         self._worker = worker
         self._files: dict[str, bytes] = {}
-        self._pool = LocalWorkers(setup, 1, fetch=lambda one: self._files[one], cpus=[cpus])
+        self._pool = LocalWorkers(setup, 1, fetch=lambda digest: self._files[digest], cpus=[cpus])
         self._busy = threading.Lock()
+        """Held while a task runs, or the pool is closed."""
         self._wake = WakePipe()
-        self._gone: set[str] = set()  # keys: its own too, when it is to leave
+        self._released: set[str] = set()
+        """Keys of cancelled tasks, and its own name once it has to leave."""
 
     def transition(self, key: Any, start: str, finish: str, **_: object) -> None:
-        """Called at each change of a key on the Dask worker."""
+        """Note that a task was cancelled, or that the lease was released.
+
+        Dask calls this at each change of the state of a key on its worker.
+        """
         if key == self._name and finish == "released":
             self._worker.loop.add_callback(self._worker.plugin_remove, name=self._name)
         elif (start, finish) == ("executing", "released"):  # which is how a task is cancelled
-            self._gone.add(key)
+            self._released.add(key)
             self._wake.ring()
 
     async def teardown(self, worker: Any) -> None:
-        """Called when the lease was released, and when the Dask worker closes."""
-        self._gone.add(self._name)
+        """End the worker process.
+
+        Dask calls this when the lease was released, and when its worker closes.
+        """
+        self._released.add(self._name)
         self._wake.ring()
         await asyncio.to_thread(self._end)
 
     def perform(self, argument: bytes, files: dict[str, bytes]) -> list[Event]:
-        """Run a task; its events, or none if it was not begun."""
+        """Run a task and return its events; return none if it was cancelled before it began.
+
+        After the release of the lease the task has `GRACE_S` to end by itself. A cancelled task is
+        killed at once.
+        """
         key = self._worker.get_current_task()
         with self._busy:
-            if self._name in self._gone:
+            if self._name in self._released:
                 return []
-            self._files = files  # which Dask keeps
+            self._files = files  # the same bytes that Dask keeps, no copy
             task = self._pool.start(pickle.loads(argument), 0, tuple(files))
             events: list[Event] = []
-            wakers, grace_s = [self._wake], None
-            while key not in self._gone:
-                found = self._pool.wait(grace_s, *wakers)
-                events += found
+            timeout_s, has_stopped = None, False
+            wakers = [self._wake]
+            while key not in self._released:
+                new_events = self._pool.wait(timeout_s, *wakers)
+                events += new_events
                 if events and not isinstance(events[-1], Sent):
                     return events
-                if not wakers and not found:
-                    break
-                if wakers and self._name in self._gone:
+                if has_stopped and not new_events:
+                    break  # the grace period is over
+                if self._name in self._released and not has_stopped:
                     self._pool.stop()
-                    wakers, grace_s = [], GRACE_S
+                    # The pipe stays readable, and would end each further wait at once.
+                    timeout_s, has_stopped, wakers = GRACE_S, True, []
             self._pool.close()
             return [*events, Died(task, "it was ended")]
 
     def _end(self) -> None:
+        """End the worker process once its task has ended."""
         with self._busy:
             self._pool.close()
             self._wake.close()
 
 
 def perform(agent: str, argument: bytes, files: dict[str, bytes]) -> list[Event]:
-    """Run a task: one of Dask's, which does not look into the argument."""
-    # A worker that was started again at the same address has no such agent, and repeats nothing.
-    found: Agent | None = distributed.get_worker().plugins.get(agent)
-    return [] if found is None else found.perform(argument, files)
+    """Run a task in the worker process of an agent, and return its events.
+
+    Dask calls this as its own task, and does not look into the pickled argument. If its worker was
+    started again, there is no such agent, and no event.
+    """
+    plugin: Agent | None = distributed.get_worker().plugins.get(agent)
+    return [] if plugin is None else plugin.perform(argument, files)
 
 
 async def meet(agents: Sequence[str], packed: bytes, dask_worker: Any = None) -> None:
-    """Prepare a Dask worker for a run; raises the reason why it cannot be used."""
+    """Check a Dask worker, and give it the agents of a run.
+
+    `packed` is the pickled check and setup of the pool. If the worker cannot be used, the exception
+    of the check is raised.
+    """
     check, setup = pickle.loads(packed)
     await asyncio.to_thread(check)
     for name, cpus in zip(agents, equal_shares(len(agents)), strict=True):
-        if name in dask_worker.data:  # else the run has left meanwhile
+        if name in dask_worker.data:  # without its lease the run has left meanwhile
             await dask_worker.plugin_add(Agent(name, setup, cpus, dask_worker), name=name)
 
 
 def programs() -> dict[str, str]:
-    """The versions that must be the same everywhere; bots run in the worker's Python."""
+    """Return the versions of programs that must be the same on every machine of a run."""
     return {
         "deepsea-referee": __version__,
         "Python": ".".join(platform.python_version_tuple()[:2]),
@@ -144,28 +172,32 @@ def programs() -> dict[str, str]:
     }
 
 
-# In the process of the run
+# ----------------------------------------------------------------------- in the process of the run
 
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A thread of a Dask worker, and its task; the lease and `future` are Dask's futures."""
+    """A thread of a Dask worker, and the task that it does."""
 
     address: str
     lease: Any
+    """Dask's future whose key is the name of the agent."""
     task: Task | None = None
+    """None while the thread is free."""
     future: Any = None
+    """Dask's future of the task."""
 
 
 class DaskWorkers:
-    """The workers of the Dask scheduler at `address`; as many tasks at once as they have threads.
+    """The workers of the Dask scheduler at `address`, one for each thread of them.
 
     setup   called in each worker process
-    check   called on each of Dask's workers; it is not used if that raises
+    check   called on each of Dask's workers, which is not used if it raises
     fetch   returns a file by its digest
-    report  called with what should be known of workers that cannot be used
-    Raises WorkerError if the scheduler cannot be reached or none of its workers can play; methods
-    raise it once there are none and none will come.
+    report  called with a message for each worker that cannot be used
+
+    Raises WorkerError if the scheduler cannot be reached or none of its workers can play. Methods
+    raise it once there are no workers and none will come.
     """
 
     def __init__(
@@ -182,17 +214,20 @@ class DaskWorkers:
         self._packed = pickle.dumps((check, setup))
         self._report = report
         self._times = times or DaskTimes()
-        self._client = _joined(address, self._times.connect)
+        self._client = _connected_client(address, self._times.connect)
         self._clock = SystemClock()
         self._known: dict[str, str | None] = {}
-        """Dask's workers by address: why one is not used, or None if it is or may be."""
+        """Dask's workers by address, with why one is not used; None if it is or may be."""
         self._slots: list[_Slot] = []
-        # Dask moves files, and they are its futures here.
-        self._file = cache(lambda digest: self._client.submit(bytes, fetch(digest), pure=False))
+        # Files are futures of Dask, which moves each to a worker once.
+        self._file_future = cache(
+            lambda digest: self._client.submit(bytes, fetch(digest), pure=False)
+        )
         self._events: list[Event] = []
         self._news: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._bell = WakePipe()
-        self._lost: str | None = None  # why there are no workers and none will come
+        self._lost: str | None = None
+        """The reason why there are no workers and none will come; None while there may be some."""
         self._next_look_s = self._clock.now_us() / 1_000_000
         self._give_up_s = self._next_look_s + self._times.connect
         try:
@@ -206,27 +241,38 @@ class DaskWorkers:
             raise
 
     def free(self) -> Sequence[_Slot]:
-        """The threads of workers that have no task of this run."""
+        """Return the threads of workers that have no task of this run."""
         self._update()
         return [slot for slot in self._slots if slot.task is None]
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        """Start a task; it fails if `fetch` does."""
+        """Start a task at a free thread. If `fetch` raises, the task has failed."""
         assert isinstance(worker, _Slot)
         task = Task(argument, tuple(needs))
         try:
-            files = {digest: self._file(digest) for digest in needs}
+            files = {digest: self._file_future(digest) for digest in needs}
         except Exception as error:  # noqa: BLE001  (whatever it is, other tasks may go on)
             self._events.append(Failed(task, error))
             return task
-        words, where = (worker.lease.key, pickle.dumps(argument), files), [worker.address]
         worker.task = task
-        worker.future = self._client.submit(perform, *words, pure=False, workers=where, retries=0)
+        worker.future = self._client.submit(
+            perform,
+            worker.lease.key,
+            pickle.dumps(argument),
+            files,
+            pure=False,
+            workers=[worker.address],
+            retries=0,
+        )
         self._client.loop.add_callback(self._finish, worker, task, worker.future)
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
-        """Events; returns early, maybe without any, to look after the workers."""
+        """Wait for events, at most for this time, and return them.
+
+        The wait may end early without any, since the list of workers has to be looked at now and
+        then.
+        """
         self._update()
         if not self._events:
             pause(min(self._times.look, inf if seconds is None else seconds), self._bell, *wakers)
@@ -235,20 +281,24 @@ class DaskWorkers:
         return events
 
     def stop(self) -> None:
-        """Request all tasks to end early; no others can be started."""
+        """Ask all tasks to end early. No others can be started after it."""
         for slot in self._slots:
             slot.lease.release()
 
     def kill(self, task: Task) -> None:
-        """Kill the task's process; the next task at its slot waits for that."""
+        """Kill the process of a task. The next task at its thread waits until that has ended."""
         for slot in self._slots:
             if slot.task is task:
                 slot.task = None
                 slot.future.cancel()
 
     def dismiss(self, address: str, why: str) -> bool:
-        """Use a worker no more, until it is started again; whether it was used. Its tasks die."""
-        if self._known.get(address, "has left") is not None:
+        """Stop using a worker until it is started again; its tasks die.
+
+        Return False if it was not in use.
+        """
+        is_used = address in self._known and self._known[address] is None
+        if not is_used:
             return False
         self._forget(address, "is used no more")
         self._known[address] = why
@@ -261,11 +311,15 @@ class DaskWorkers:
         self._bell.close()
 
     def _post(self, news: Callable[[], object]) -> None:
-        """Let the thread of this pool call `news`."""
+        """Have `news` called in the thread of this pool. Any thread may call this."""
         self._news.put(news)
         self._bell.ring()
 
     def _update(self) -> None:
+        """Take in the news of Dask's thread, and ask for the list of workers if it is time.
+
+        Raises WorkerError if there are no workers, none will come, and all events were returned.
+        """
         self._bell.clear()
         while not self._news.empty():
             self._news.get()()
@@ -282,10 +336,10 @@ class DaskWorkers:
             raise WorkerError(f"the scheduler at {self._address} {self._lost}")
 
     def _survey(self) -> None:
-        """Ask the scheduler for its workers."""
+        """Ask the scheduler for its workers: meet the new ones, and forget those that have left."""
         try:
             threads: dict[str, int] = self._client.nthreads()
-        except Exception as error:  # noqa: BLE001  (a run must not wait for who is not there)
+        except Exception as error:  # noqa: BLE001  (a run must not wait for a lost scheduler)
             self._lost = one_line(f"is gone: {type(error).__name__}: {error}")
             return
         for address in self._known.keys() - threads.keys():
@@ -295,23 +349,27 @@ class DaskWorkers:
             self._client.loop.add_callback(self._meet, address, threads[address])
 
     async def _meet(self, address: str, threads: int) -> None:
-        """Ask a worker whether it can play; in Dask's thread."""
+        """Ask a worker whether it can play, and give it an agent for each thread.
+
+        This runs in Dask's thread, and posts the outcome to the thread of the pool.
+        """
         agents = [f"deepsea-{fresh_seed().hex()}" for _ in range(threads)]
         slots, reason = [], None
         try:
             async with asyncio.timeout(self._times.meet):
-                theirs = await self._client.run(programs, workers=[address])
-                if found := difference(theirs[address]):
-                    raise WorkerError(found)
+                versions = await self._client.run(programs, workers=[address])
+                if mismatch := difference(versions[address]):
+                    raise WorkerError(mismatch)
                 # A lease is data that was not computed: Dask cannot make it on another worker.
                 leases = await self._client.scatter(dict.fromkeys(agents), workers=[address])
                 await self._client.run(meet, agents, self._packed, workers=[address])
             slots = [_Slot(address, lease) for lease in leases.values()]
-        except Exception as error:  # noqa: BLE001  (whatever it is, others may do)
+        except Exception as error:  # noqa: BLE001  (whatever it is, other workers may play)
             reason = one_line(str(error)) or f"no answer within {self._times.meet:g} seconds"
         self._post(partial(self._on_met, address, slots, reason))
 
     def _on_met(self, address: str, slots: Sequence[_Slot], reason: str | None) -> None:
+        """Take in a worker that can play, or report the reason why it cannot."""
         if address in self._known:
             self._known[address] = reason
             self._slots += slots
@@ -319,7 +377,7 @@ class DaskWorkers:
             self._report(f"the worker {address} is not used: {reason}")
 
     def _forget(self, address: str, why: str) -> None:
-        """Give up a worker, and what is there."""
+        """Remove a worker and its threads. Their tasks die, for the reason `why`."""
         del self._known[address]
         for slot in [slot for slot in self._slots if slot.address == address]:
             if slot.task is not None:
@@ -328,10 +386,10 @@ class DaskWorkers:
             self._slots.remove(slot)
 
     async def _finish(self, slot: _Slot, task: Task, future: Any) -> None:
-        """Wait for a task; in Dask's thread.
+        """Wait in Dask's thread for a task, and post its events to the thread of the pool.
 
-        Dask calls a future's callbacks in one thread of the process, which waits for ever for what
-        ended just when its client was closed.
+        A callback of the future would not do: Dask calls these in one thread of the process, which
+        waits for ever for a future that ended just when its client was closed.
         """
         try:
             events = await future.result()
@@ -340,6 +398,11 @@ class DaskWorkers:
         self._post(partial(self._on_finished, slot, task, events))
 
     def _on_finished(self, slot: _Slot, task: Task, events: list[Event] | None) -> None:
+        """Take in the events of a task.
+
+        `events` is None if Dask cancelled it, since the scheduler has gone, and empty if its worker
+        was started again.
+        """
         if slot.task is not task:  # it was killed, or its worker has left
             return
         if events is None:
@@ -351,9 +414,13 @@ class DaskWorkers:
             self._events += [event._replace(task=task) for event in events]
 
 
-def _joined(address: str, seconds: float) -> Any:
-    """A client of the scheduler at that address."""
-    # What Dask has to say of lost connections is said here, in one line.
+def _connected_client(address: str, seconds: float) -> Any:
+    """Return a Dask client of the scheduler at that address.
+
+    Raises WorkerError if the scheduler does not answer in time or has other versions, and UserError
+    for an address that makes no sense.
+    """
+    # Messages of Dask about lost connections: this module reports them in one line.
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -363,8 +430,8 @@ def _joined(address: str, seconds: float) -> Any:
             return (await scheduler.versions())["packages"]["distributed"]
 
     try:
-        if found := difference({**programs(), "distributed": asyncio.run(version())}):
-            raise WorkerError(f"the scheduler at {address} cannot be used: {found}")
+        if mismatch := difference({**programs(), "distributed": asyncio.run(version())}):
+            raise WorkerError(f"the scheduler at {address} cannot be used: {mismatch}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions are compared with better words
             return distributed.Client(address, timeout=seconds, set_as_default=False)
@@ -375,9 +442,12 @@ def _joined(address: str, seconds: float) -> Any:
         raise UserError(f"--cluster {address}: {error}") from None
 
 
-def difference(theirs: dict[str, str]) -> str | None:
-    """The first program that is another one here, in words; None if there is none."""
+def difference(their_versions: dict[str, str]) -> str | None:
+    """Return the first program with another version there than here, in words; None if all agree.
+
+    `their_versions` has the versions of the other machine.
+    """
     for name, version in programs().items():
-        if theirs.get(name) != version:
-            return f"it has {name} {theirs.get(name)}, this run has {version}"
+        if their_versions.get(name) != version:
+            return f"it has {name} {their_versions.get(name)}, this run has {version}"
     return None

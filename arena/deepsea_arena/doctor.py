@@ -1,12 +1,10 @@
-"""Checks of a ladder's machine, each with a remedy for its operator.
+"""Checks of a ladder's machine and of its stored ratings.
 
-Invariants: nothing but a test is written; damage ends the checks, which read what it is in; each
-check says what was found, and what to do if that is not enough; a ladder on a database server has
-no files here, so none are looked at.
+Start reading at `examine`, which `ladder doctor` calls, and `check_ratings`.
 
-Compares stored ratings with those that follow from the games.
-
-Invariant: a check compares bit for bit, and changes nothing.
+Invariants: nothing but a test is written; damage of the store ends the checks of the machine, since
+the other ones read the store; each check has its finding and a remedy; a ladder on a database
+server has no files here, so none are looked at; ratings are compared bit for bit.
 """
 
 from __future__ import annotations
@@ -35,13 +33,16 @@ from deepsea_referee.workbench.advice import CheckResult
 from deepsea_referee.workers import Link, Perform, results_in_order
 
 LEAST_DAYS = 14
-"""Days that a certificate has to be good for yet."""
+"""Least number of days for which a certificate has to be valid."""
 SLACK_S = 60
-"""By how much the newest stored time may be ahead of the clock, which is set back now and then."""
+"""Seconds by which the newest stored time may be ahead of the clock.
+
+A clock is set back a little now and then.
+"""
 
 
 def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterator[CheckResult]:
-    """The checks of a ladder's machine; with a certificate and its key, these too."""
+    """Yield the checks of a ladder's machine, and of a certificate with its key if there is one."""
     yield from _permissions(store.database.path, key)
     yield _writable(store)
     content = _content(store)
@@ -57,105 +58,143 @@ def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterato
 
 
 def _permissions(ladder: Path | None, key: Path | None) -> Iterator[CheckResult]:
-    """The check that no other user can read secret seeds or replace the ladder's file."""
-    asked: dict[Path, tuple[int, str]] = {}
+    """Check that no other user can read secret seeds or replace the ladder's files.
+
+    Yield no check if none of the files is here.
+    """
+    forbidden: dict[Path, tuple[int, str]] = {}  # bits of the mode, and how chmod takes them away
     if ladder is not None:
-        place = ladder.resolve()
-        asked[place.parent] = (0o022, "go-w")
-        asked |= {Path(f"{place}{end}"): (0o077, "go=") for end in ("", "-wal", "-shm")}
+        database = ladder.resolve()
+        forbidden[database.parent] = (0o022, "go-w")
+        for suffix in ("", "-wal", "-shm"):
+            forbidden[Path(f"{database}{suffix}")] = (0o077, "go=")
     if key is not None:
-        asked[key.resolve()] = (0o027, "g-w,o=")  # its group may be a proxy's
-    modes = {path: path.stat().st_mode for path in asked if path.exists()}
-    # In a folder like /tmp others make files and replace none.
-    wrong = [
-        f"chmod {asked[path][1]} {path}"
+        forbidden[key.resolve()] = (0o027, "g-w,o=")  # its group may be a proxy's
+    modes = {path: path.stat().st_mode for path in forbidden if path.exists()}
+    # In a folder with the sticky bit, like /tmp, others can make files but replace none.
+    remedies = [
+        f"chmod {forbidden[path][1]} {path}"
         for path, mode in modes.items()
-        if mode & asked[path][0] and not mode & stat.S_ISVTX
+        if mode & forbidden[path][0] and not mode & stat.S_ISVTX
     ]
     if modes:
-        who = "others may" if wrong else "nobody else may"
-        found = f"{who} read or replace what is secret in {', '.join(map(str, modes))}"
-        yield CheckResult("permissions", not wrong, True, found, "; ".join(wrong))
+        subject = "others may" if remedies else "nobody else may"
+        finding = f"{subject} read or replace what is secret in {', '.join(map(str, modes))}"
+        yield CheckResult(
+            "permissions", ok=not remedies, needed=True, found=finding, remedy="; ".join(remedies)
+        )
 
 
 def _writable(store: Store) -> CheckResult:
+    """Check that the store can be written."""
     trouble = ""
     try:
         store.database.check_writable()
     except StoreError as error:
         trouble = str(error)
     remedy = "run this as the ladder's user; free some space if the disk is full"
-    found = trouble or f"{store.database} can be written"
-    return CheckResult("store", not trouble, True, found, remedy)
+    finding = trouble or f"{store.database} can be written"
+    return CheckResult("store", ok=not trouble, needed=True, found=finding, remedy=remedy)
 
 
 def _content(store: Store) -> CheckResult:
-    found = "; ".join(find_damage(store.database))
+    """Check that no stored value is damaged."""
+    damage = "; ".join(find_damage(store.database))
+    finding = damage or "no stored value is damaged"
     remedy = "restore a backup at another place: `ladder restore BACKUP --store FILE`"
-    return CheckResult("content", not found, True, found or "no stored value is damaged", remedy)
+    return CheckResult("content", ok=not damage, needed=True, found=finding, remedy=remedy)
 
 
 def _copies(store: Store) -> CheckResult:
-    """The check that no killed backup has left a copy, which has the seeds of games to come."""
+    """Check that no killed backup has left a copy, which would have the seeds of games to come."""
     copies = [shlex.quote(str(copy)) for copy in unfinished_copies(store)]
-    found = "no unfinished copy of a ladder is left"
+    finding = "no unfinished copy of a ladder is left"
     if copies:
-        found = f"killed backups or restores left copies, with secret seeds: {', '.join(copies)}"
+        finding = f"killed backups or restores left copies, with secret seeds: {', '.join(copies)}"
     remedy = f"rm -r {' '.join(copies)}; the next backup to the same folder does it, too"
-    return CheckResult("copies", not copies, True, found, remedy)
+    return CheckResult("copies", ok=not copies, needed=True, found=finding, remedy=remedy)
 
 
 def _clock(store: Store) -> CheckResult:
-    """Stored times are the clock's own, so none is ahead of it unless it was wrong then or is."""
+    """Check that no stored time is ahead of the clock.
+
+    Times are stored by this clock, so that one is ahead only if the clock was wrong then or is now.
+    """
     stored = [milliseconds(game.played_at) for game in store.history.latest(1)]
     stored += [milliseconds(entry.at) for entry in store.audit.latest(1)]
     ahead_s = (max(stored, default=0) - store.now()) // 1000
-    wrong = ahead_s > SLACK_S
-    found = f"the newest stored time is {ahead_s} s ahead" if wrong else "no stored time is ahead"
+    is_wrong = ahead_s > SLACK_S
+    finding = "no stored time is ahead"
+    if is_wrong:
+        finding = f"the newest stored time is {ahead_s} s ahead"
     remedy = "set the clock, and have it kept right: `timedatectl set-ntp true`"
-    return CheckResult("clock", not wrong, True, found, remedy)
+    return CheckResult("clock", ok=not is_wrong, needed=True, found=finding, remedy=remedy)
 
 
 def _sandbox(store: Store) -> CheckResult:
+    """Check that the sandbox works here.
+
+    It is needed if an open season plays in it. Control groups alone are needed only if a season
+    requires them: the service that plays may have them where the shell of this command has none.
+    """
     from deepsea_referee.sandbox import probe
 
-    opened = [one.settings for one in store.seasons.all() if one.closed_at is None]
-    found = probe.checks()
-    missing = {check.name for check in found if check.needed and not check.ok}
-    # A service may have control groups that a shell has not.
-    needed = any(one.isolation == "sandbox" for one in opened) and (
-        missing != {"control groups"} or any(one.limits.require_cgroups for one in opened)
+    seasons = [stored.settings for stored in store.seasons.all() if stored.closed_at is None]
+    parts = probe.checks()
+    missing = {part.name for part in parts if part.needed and not part.ok}
+    has_sandboxed_season = any(season.isolation == "sandbox" for season in seasons)
+    requires_cgroups = any(season.limits.require_cgroups for season in seasons)
+    return CheckResult(
+        "sandbox",
+        ok=not missing,
+        needed=has_sandboxed_season and (missing != {"control groups"} or requires_cgroups),
+        found=probe.verdict(parts),
+        remedy="see `deepsea-referee doctor`, by the user and as the service that plays games",
     )
-    remedy = "see `deepsea-referee doctor`, by the user and as the service that plays games"
-    return CheckResult("sandbox", not missing, needed, probe.verdict(found), remedy)
 
 
 def _certificate(chain: Path, key: Path | None, now_s: int) -> CheckResult:
-    words = ("openssl", "x509", "-noout", "-enddate", "-in", str(chain))
+    """Check that a certificate fits its key and is valid for `LEAST_DAYS` more days."""
+    command = ("openssl", "x509", "-noout", "-enddate", "-in", str(chain))
+    days = -1
     try:
         if key is not None:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, lambda: "")
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            # With an empty password an encrypted key is an error, and nobody is asked for one.
+            context.load_cert_chain(chain, key, password="")
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
             raise ValueError("it is no certificate in PEM")
-        end_s = ssl.cert_time_to_seconds(done.stdout.strip().removeprefix("notAfter="))
+        end_s = ssl.cert_time_to_seconds(process.stdout.strip().removeprefix("notAfter="))
     except (OSError, ValueError) as error:  # without the program openssl, too
-        days, found = -1, f"{chain} cannot be used: {error}"
+        finding = f"{chain} cannot be used: {error}"
     else:
         days = (end_s - now_s) // 86_400
-        found = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
+        finding = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
     remedy = "renew it, or see why nothing has; `serve` takes the new files without a restart"
-    return CheckResult("certificate", days >= LEAST_DAYS, True, found, remedy)
+    return CheckResult(
+        "certificate", ok=days >= LEAST_DAYS, needed=True, found=finding, remedy=remedy
+    )
 
+
+# ---------------------------------------------------------------------------------- stored ratings
 
 Progress: TypeAlias = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+"""A display of progress.
+
+It is called with the number of all games, and returns a context whose value is called with the
+number of further games that are done.
+"""
 PORTION = 50
-"""Games that a worker takes at once. Fewer than two portions are not worth a worker's start."""
+"""Number of games that a worker takes at once.
+
+Fewer than two portions are re-run in this process, since a worker takes longer to start.
+"""
 
 
 def no_progress(games: int) -> AbstractContextManager[Callable[[int], object]]:
-    """Show nothing."""
-    return nullcontext(lambda more: None)
+    """Return a `Progress` context that shows nothing."""
+    return nullcontext(lambda more_games: None)
 
 
 class RatingCheck(Struct, frozen=True, kw_only=True):
@@ -176,74 +215,90 @@ def check_ratings(
     workers: int = 1,
     progress: Progress = no_progress,
 ) -> tuple[RatingCheck, ...]:
-    """Compare one season or all.
+    """Compare the stored ratings of one season, or of all, with those that its games give.
 
-    records   as for `season_differences`
-    workers   how many processes re-run records; the result is the same
-    progress  called with the number of games, for what is called with how many more were re-run
-    Raises `StoreDamaged` if the database is damaged, RefereeError if a worker ended.
+    records   True also re-runs every record: see `season_differences`
+    workers   number of processes that re-run records; the result is the same with any
+    progress  shows how many records were re-run
+
+    Raises StoreDamaged if the database is damaged, RefereeError if a worker ended.
     """
     if damage := find_damage(store.database):
         raise StoreDamaged(f"the ladder at {store.database} is damaged: {damage[0]}")
     seasons = _seasons(store, season_name)
-    games = [store.queue.counts(season).done for season in seasons]
+    game_counts = [store.queue.counts(season).done for season in seasons]
     checks = []
-    with progress(sum(games)) as on_games:
-        proof = prove_with(workers, on_games)
-        for season, number in zip(seasons, games, strict=True):
-            found = tuple(season_differences(store, season, records=records, proof=proof))
+    with progress(sum(game_counts)) as on_games:
+        prove_games = prove_with(workers, on_games)
+        for season, game_count in zip(seasons, game_counts, strict=True):
+            differences = tuple(
+                season_differences(store, season, records=records, proof=prove_games)
+            )
             checks.append(
                 RatingCheck(
                     season=season.name,
-                    games=number,
-                    sound=not found,
-                    differences=found,
+                    games=game_count,
+                    sound=not differences,
+                    differences=differences,
                 )
             )
     return tuple(checks)
 
 
 def _seasons(store: Store, name: str | None) -> Sequence[StoredSeason]:
+    """Return the season of that name, or all seasons if there is no name."""
     return store.seasons.all() if name is None else [store.seasons.get(name)]
 
 
 def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Audit]:
-    """Compare the ratings of one season or all, by name, with those by the package `trueskill`."""
+    """Compare ratings with those of the package `trueskill`; return the audits by season name.
+
+    Without a name all seasons are compared.
+    """
     return {season.name: store.ratings.audit(season) for season in _seasons(store, season_name)}
 
 
 def prove_with(
     workers: int, on_games: Callable[[int], object] = lambda games: None, *, portion: int = PORTION
 ) -> Prove:
-    """A way to look at games with so many workers.
+    """Return a function that re-runs games in this number of processes, and yields differences.
 
-    on_games  receives how many more games have been looked at
-    Raises RefereeError if a worker ended.
+    on_games  called with the number of further games that were re-run
+    portion   number of games that a worker takes at once
+
+    The function raises RefereeError if a worker ended.
     """
 
-    def look(games: Iterable[RecordedGame]) -> Iterator[str]:
-        left = iter(games)
-        portions: Iterator[list[RecordedGame]] = iter(lambda: list(islice(left, portion)), [])
-        first = list(islice(portions, 2))
-        portions = chain(first, portions)
-        if workers == 1 or len(first) < 2:
-            results: Iterable[tuple[int, list[str]]] = map(_proved, portions)
+    def prove_games(games: Iterable[RecordedGame]) -> Iterator[str]:
+        portions = _portions(games, portion)
+        # Two portions are taken at once to see whether workers are worth their start.
+        first_portions = list(islice(portions, 2))
+        all_portions = chain(first_portions, portions)
+        if workers == 1 or len(first_portions) < 2:
+            results: Iterable[tuple[int, list[str]]] = map(_prove_portion, all_portions)
         else:
             name = "a worker that re-runs records"
-            results = results_in_order(_prover, portions, workers, name)
-        for number, differences in results:
+            results = results_in_order(_proving_worker, all_portions, workers, name)
+        for game_count, differences in results:
             yield from differences
-            on_games(number)
+            on_games(game_count)
 
-    return look
+    return prove_games
 
 
-def _proved(games: Sequence[RecordedGame]) -> tuple[int, list[str]]:
-    """The number of the games, and their differences."""
+def _portions(games: Iterable[RecordedGame], size: int) -> Iterator[list[RecordedGame]]:
+    """Yield the games in lists of this size; the last one may be shorter."""
+    remaining = iter(games)
+    while portion := list(islice(remaining, size)):
+        yield portion
+
+
+def _prove_portion(games: Sequence[RecordedGame]) -> tuple[int, list[str]]:
+    """Re-run games, and return their number and their differences."""
     return len(games), list(prove(games))
 
 
 @contextmanager
-def _prover(link: Link) -> Iterator[Perform]:
-    """The setup of a worker."""
-    yield _proved
+def _proving_worker(link: Link) -> Iterator[Perform]:
+    """Set up a worker, and yield its function that re-runs a portion of games."""
+    yield _prove_portion

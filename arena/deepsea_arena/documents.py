@@ -1,10 +1,12 @@
-"""Documents: structs as JSON, the same for the command line, pages and the API, and as CSV; and the
-columns of tables that the terminal and pages draw of them.
+"""Documents: structs as JSON and CSV, alike for the command line, the pages and the API.
+
+Start reading at `to_json`, `read_json` and `csv_lines`. `TableColumn` describes the columns that
+the terminal and the pages draw of the same structs.
 
 Invariants: a struct, dataclass or named tuple is an object with all of its fields, by their names,
 empty ones too; a time is RFC 3339 in UTC with milliseconds; every number is finite and survives a
-reader that has doubles only (an `Int64` is a string, any other integer lies below 2^53); what is
-not mentioned here raises TypeError. Reading skips keys that a struct does not have, fills in the
+reader that has doubles only (an `Int64` is a string, any other integer lies below 2^53); a value of
+any other type raises TypeError. Reading skips keys that a struct does not have, fills in the
 defaults of missing ones, and refuses everything else with the path to the value. In CSV numbers are
 not rounded, and a cell that a spreadsheet would run as a formula is marked as text.
 """
@@ -30,15 +32,20 @@ from deepsea_rules.printable import one_line, quoted
 T = TypeVar("T")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 LARGEST_EXACT = 2**53 - 1
-"""The largest integer below which every integer is a double."""
+"""The largest integer up to which every integer is a double."""
 LARGEST_INT64 = 2**63 - 1
 DIGITS = 20
-"""The most digits of a number that is a text."""
-_FORMULA = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
+"""Largest length of a number that is written as text."""
+_FORMULA_STARTS = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
+"""First characters with which a spreadsheet takes a cell for a formula, full-width ones too."""
 
 
 def to_json(value: object) -> Json:
-    """The JSON of a value. Raises TypeError or ValueError if it has none."""
+    """Return the JSON of a value.
+
+    Raises TypeError for a value of another type than a document has, ValueError for a number or a
+    time that JSON cannot have.
+    """
     match value:
         case None | bool():
             return value
@@ -62,7 +69,10 @@ def to_json(value: object) -> Json:
 
 
 def to_object(value: object) -> dict[str, Json]:
-    """The JSON of a struct, to be extended or written as a row."""
+    """Return the JSON of a struct as a dictionary, to which other keys can be added.
+
+    Raises TypeError for a value whose JSON is no object.
+    """
     document = to_json(value)
     if not isinstance(document, dict):
         raise TypeError(f"{type(value).__name__} is no JSON object")
@@ -70,11 +80,12 @@ def to_object(value: object) -> dict[str, Json]:
 
 
 def json_text(value: object) -> str:
-    """A struct as one JSON document: a line."""
+    """Return a struct as a JSON document in one line."""
     return json.dumps(to_json(value)) + "\n"
 
 
 def _number(value: float) -> Json:
+    """Return the JSON of a number. Raises ValueError if a double cannot hold it."""
     if isinstance(value, Int64):
         return str(int(value))
     if isinstance(value, int):
@@ -87,6 +98,7 @@ def _number(value: float) -> Json:
 
 
 def _time(value: datetime) -> str:
+    """Return a time in UTC with milliseconds. Raises ValueError for one without a time zone."""
     if value.tzinfo is None:
         raise ValueError(f"{value} is in no time zone")
     text = value.astimezone(UTC).isoformat(timespec="milliseconds")
@@ -94,6 +106,7 @@ def _time(value: datetime) -> str:
 
 
 def _key(name: object) -> str:
+    """Return a key of an object as text. Raises TypeError for anything else than text."""
     if not isinstance(name, str):
         raise TypeError(f"a key of a JSON object is a text, not {name!r}")
     return str(name)
@@ -103,58 +116,69 @@ def _key(name: object) -> str:
 
 
 class DocumentError(ValueError):
-    """A document that is not what it should be: one line that says where."""
+    """A document that cannot be read. Its message is one line, with the path to the mistake."""
 
 
 _reading = RLock()
-"""Held while something is read: a thread that reads a type which another one begins to read at that
-moment, when msgspec looks at it for the first time, ends the process."""
+"""Lock that is held while a document is read.
+
+msgspec inspects a type when it is first read. If two threads do that at the same moment, the
+process crashes.
+"""
 
 
 def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
-    """The document of that type. Raises DocumentError."""
+    """Read JSON as a value of the type `kind`. Raises DocumentError."""
     try:
         with _reading:
-            found: T = msgspec.json.decode(text, type=kind, dec_hook=_decoded)
+            document: T = msgspec.json.decode(text, type=kind, dec_hook=_decode_int64)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise _refused(error) from None
-    return found
+        raise _document_error(error) from None
+    return document
 
 
 def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
-    """A value of that type from JSON that was parsed. Raises DocumentError.
+    """Return a value of the type `kind` from JSON that was parsed. Raises DocumentError.
 
-    strict  False: numbers and booleans may be texts, as in an address
+    strict  False also takes text for numbers and booleans, as in an address
     """
     try:
         with _reading:
-            return msgspec.convert(value, kind, strict=strict, dec_hook=_decoded)
+            return msgspec.convert(value, kind, strict=strict, dec_hook=_decode_int64)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _refused(error) from None
+        raise _document_error(error) from None
 
 
-_WORDS = {int: "a whole number", bool: "0 or 1"}
+_TYPE_WORDS = {int: "a whole number", bool: "0 or 1"}
 
 
 def parameter(kind: Any, name: str, value: object, *, is_text: bool) -> Any:
-    """The value of a parameter, of the type that is declared. Raises UserError with its name.
+    """Return the value of a parameter of a call, in its declared type `kind`.
 
-    is_text  whether it is of an address or a form, where numbers and booleans are texts
+    is_text  True for a parameter of an address or a form, where numbers and booleans are texts
+
+    Raises UserError with the name of the parameter.
     """
     if is_text and kind is not str and isinstance(value, str) and len(value) > DIGITS:
         raise UserError(f"{name}: {quoted(value, 40)} is too long")
     try:
-        found = convert(kind, value, strict=not is_text)
+        converted = convert(kind, value, strict=not is_text)
     except DocumentError as error:
-        if is_text and kind in _WORDS:
-            raise UserError(f"{name} is {_WORDS[kind]}, not {quoted(str(value), 40)}") from None
+        if is_text and kind in _TYPE_WORDS:
+            raise UserError(
+                f"{name} is {_TYPE_WORDS[kind]}, not {quoted(str(value), 40)}"
+            ) from None
         raise UserError(f"{name}: {error}") from None
-    if isinstance(found, int) and abs(found) > LARGEST_INT64:  # no database has it
-        raise UserError(f"{name}: {found} is too large")
-    return found
+    if isinstance(converted, int) and abs(converted) > LARGEST_INT64:  # a database cannot store it
+        raise UserError(f"{name}: {converted} is too large")
+    return converted
 
 
-def _decoded(kind: type, value: object) -> object:
+def _decode_int64(kind: type, value: object) -> object:
+    """Return an `Int64` from its JSON, which is a string of digits or a whole number.
+
+    msgspec calls this for each type that it does not know.
+    """
     if kind is not Int64:
         raise NotImplementedError(kind)
     if isinstance(value, str) and len(value) <= DIGITS and value.removeprefix("-").isdecimal():
@@ -164,7 +188,8 @@ def _decoded(kind: type, value: object) -> object:
     return Int64(value)
 
 
-def _refused(error: Exception) -> DocumentError:
+def _document_error(error: Exception) -> DocumentError:
+    """Return an error whose message is that of another one, in a line of at most 200 characters."""
     return DocumentError(one_line(str(error), 200))
 
 
@@ -172,48 +197,58 @@ def _refused(error: Exception) -> DocumentError:
 
 
 class TableColumn(NamedTuple):
-    """A column of a table of structs: what the terminal, the page and the docs have in common."""
+    """A column of a table of structs, alike in the terminal, on the page and in the docs."""
 
     head: str
-    """The heading in the terminal and in the docs, and with a capital letter on the page."""
+    """The heading in the terminal and in the docs; the page has it with a capital letter."""
     field: str
     """The field of the struct that a cell shows."""
     form: Literal["", "text", "note", "percent", "change"] = ""
-    """The cells: as its type is written; texts, which may be shortened; sentences, which have lines
-    of their own below the row where the table is too wide; shares in percent; numbers with a
-    sign."""
+    """The form of the cells.
+
+    ""       values as the field's type is written
+    text     texts that may be shortened
+    note     sentences, which get lines of their own below the row where the table is too wide
+    percent  shares in percent
+    change   numbers with their sign
+    """
     digits: int = 1
-    """Behind the point, of a number that is not whole."""
+    """Number of digits behind the point, for numbers that are not whole."""
     spare: int = 0
-    """0: always there. The higher, the sooner a narrow terminal leaves it out."""
+    """Order in which a narrow terminal leaves columns out, the highest first; 0 always stays."""
     title: str = ""
-    """The heading on the page, if it is another."""
+    """The heading on the page; "" takes `head`."""
     on_page: bool = True
     """False if the page has no such column, since another one shows it or there is no room."""
     beside: tuple[str, ...] = ()
-    """Other fields that belong to it: a cell may show them, too, and the docs name them."""
+    """Other fields that a cell may show, too. The docs name them with this column."""
     meaning: str = ""
-    """The text of the docs."""
+    """The explanation in the docs."""
 
 
 # ------------------------------------------------------------------------------------------- CSV
 
 
 def csv_lines(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> Iterator[str]:
-    """The names of the columns, also above no rows, and a line for each row."""
-    yield _line(columns)
+    """Yield the header, even if there are no rows, and then a line of CSV for each row."""
+    yield _csv_line(columns)
     for row in rows:
-        yield _line([_cell(to_json(row[column])) for column in columns])
+        yield _csv_line([_cell(to_json(row[column])) for column in columns])
 
 
-def _line(cells: Sequence[object]) -> str:
+def _csv_line(cells: Sequence[object]) -> str:
+    """Return cells as one line of CSV, with its end."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(cells)
     return text.getvalue()
 
 
 def _cell(value: Json) -> object:
-    if isinstance(value, str) and value.startswith(_FORMULA):
+    """Return a value as CSV has it.
+
+    An apostrophe before a text that looks like a formula keeps spreadsheets from running it.
+    """
+    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     if isinstance(value, bool):
         return "true" if value else "false"
