@@ -1,12 +1,12 @@
 """Frames: a recorded game as a viewer saw it, as JSON; docs/viewer.md describes each key.
 
-Invariants: a record is verified and replayed once, whoever looks; a frame has only values that its
-viewer knew at that moment; a seat learns neither the times nor the faults of others.
+Start reading at `frames`. `with_analysis` adds values beside the decisions, marks, and luck as it
+went; `with_notes` adds the notes of bots.
 
-Frames with an analysis: values beside the decisions, marks, and luck as it went.
-
-Invariants: frames without an analysis are left as they are; what is added is about the finished
-game, and does not depend on the seat whose view is shown.
+Invariants: a record is verified and replayed once, however many viewers it is shown to; a frame has
+only values that its viewer knew at that moment; a seat learns neither the times nor the faults of
+others; an analysis is about the finished game, and does not depend on the viewer; frames without an
+analysis do not change when one is added to a copy of them.
 """
 
 from __future__ import annotations
@@ -37,119 +37,145 @@ if TYPE_CHECKING:
 
 
 Viewer = int | Literal["watcher"] | None
-"""A seat, a watcher with the knowledge that all seats share, or None for everything."""
+"""A seat; "watcher", with the knowledge that all seats share; None, with all knowledge."""
 MarkKind = Literal["back", "home", "drowned", "fault", "lead", "slowest", "judged"]
 VERSION = 1
+"""The version of the format."""
 LONGEST_NAME = 80
+"""Longest name of a game, a bot or its rules, in characters."""
 LONGEST_TEXT = 400
+"""Longest description of a fault, in characters."""
 
 
 class FrameSeat(TypedDict):
+    """A seat, with its bot."""
+
     name: str
     version: str
     """The beginning of the digest of the bot's files."""
 
 
 class Frame(TypedDict):
+    """A position of the game, with its events in words."""
+
     t: int
-    """The number of turns that have been begun."""
+    """Number of turns that have begun."""
     p: str
-    """The position in notation, with the values that the viewer knows at this moment."""
+    """The position in notation, with the values of chips that the viewer knows at this moment."""
     dice: list[int] | None
+    """The roll that led to this position; None for other positions."""
     say: list[str]
-    """The last events, as the terminal says them; nothing while a turn goes on."""
+    """The last events as the terminal tells them; empty while a turn goes on."""
     d: int
-    """The number of decisions that have been made."""
+    """Number of decisions that were made."""
 
 
 class FrameOption(TypedDict):
+    """An option of a decision, with its score by an analysis."""
+
     action: str
     score: list[float]
-    """The placement score that it leads to, and its error of 95 %."""
+    """The placement score that the action leads to, and its error of 95 %."""
 
 
 class FrameJudgement(TypedDict):
     """The judgement of a decision by an analysis."""
 
     mark: str
-    """"?!", "?", "??" or nothing."""
+    """"?!", "?", "??" or ""."""
     best: str
+    """The best action."""
     level: bool
-    """Another option seems better, but that is not sure."""
+    """True if another option seems better, but that is not sure."""
     regret: list[float]
-    """The distance of the action to the best one, and its error."""
+    """The score that the action loses against the best one, and its error."""
     options: list[FrameOption]
 
 
 class FrameDecision(TypedDict):
+    """A decision of the game."""
+
     seat: int
     kind: str
     action: str
     us: int | None
-    """The time in microseconds; None is what the viewer does not learn."""
+    """The time in microseconds; None if the viewer does not learn it."""
     fault: str | None
+    """The fault; None if there was none, or the viewer does not learn it."""
     at: int
     """The index of the frame that the bot saw when it was asked."""
     bank: NotRequired[int]
-    """The rest of the bank of time after it, in microseconds."""
+    """The time that remains in the bank after the decision, in microseconds."""
     asked: NotRequired[list[str]]
     """With a fault: the legal actions."""
     came: NotRequired[str]
-    """With a fault: the bot's deed instead."""
+    """With a fault: the bot's answer that was no legal action, or how its program ended."""
     judged: NotRequired[FrameJudgement]
-    """With an analysis."""
+    """With an analysis: the judgement of the decision."""
     note: NotRequired[str]
-    """The bot's notes, for its author,"""
+    """The text that the bot noted, for its author alone."""
     numbers: NotRequired[dict[str, float]]
-    """and the numbers in it, by name."""
+    """The numbers that the bot noted, by name, for its author alone."""
 
 
 class DiveSeat(TypedDict):
+    """The end of a dive for one seat."""
+
     seat: int
     home: int | None
-    """1 for who came home first in the dive."""
+    """The order in which it came home in the dive, from 1; None if it did not."""
     space: int | None
-    """The last space of a diver that is not home; 0 is the submarine."""
+    """The last space of the diver, 0 on the submarine; None if it came home."""
     chips: list[str]
     """The chips that it brought home, or lost."""
     say: str
+    """The end of the dive for the seat, in words."""
 
 
 class Dive(TypedDict):
+    """The end of a dive."""
+
     dive: int
     at: int
-    """The index of the frame in which it ended, before the clean-up."""
+    """The index of the frame in which the dive ended, before the clean-up."""
     reason: EndReason
     say: str
     seats: list[DiveSeat]
 
 
 class Mark(TypedDict):
+    """A moment of the game that is worth a look."""
+
     at: int
-    """The index of the frame in which it is seen."""
+    """The index of the frame that shows it."""
     kind: MarkKind
     seat: int
     say: str
     sign: NotRequired[str]
-    """Of kind "judged": "?!", "?" or "??"."""
+    """The mark of an analysis: "?!", "?" or "??". Only marks of the kind "judged" have it."""
 
 
 class FrameResult(TypedDict):
+    """The result of the game."""
+
     scores: list[int]
     placements: list[int]
     forfeits: list[dict[str, object]]
 
 
 class Frames(TypedDict):
+    """A recorded game as a viewer saw it."""
+
     v: int
     id: str
     viewer: str
-    """"all", "watcher" or a seat's letter."""
+    """The viewer: "all", "watcher" or a seat's letter."""
     rules: str
     clock: str
     budget: int | None
+    """The clock's budget in microseconds; None without a clock."""
     bank: int | None
-    """Budget and bank of the clock in microseconds."""
+    """The clock's bank in microseconds; None without a clock."""
     air: int
     """The air of a full tank."""
     values: list[list[int]]
@@ -162,75 +188,83 @@ class Frames(TypedDict):
     result: FrameResult
     seed: str
     policy: NotRequired[str]
-    """With an analysis: the policy of all seats in its roll-outs."""
+    """With an analysis: the policy that plays all seats in its roll-outs."""
     luck: NotRequired[list[list[float]]]
-    """With an analysis: for each seat its luck so far, by frame, in placement score."""
+    """With an analysis: for each seat and frame the luck so far, in placement score."""
 
 
-class Asked(NamedTuple):
-    """When a decision of the record was asked."""
+class AskedDecision(NamedTuple):
+    """The question of a decision of the record, and when it was asked."""
 
     question: Question
     turn: int
-    """The turn that it belongs to."""
+    """The number of its turn, from 1."""
     bank_us: int | None
-    """The rest of the seat's bank after it; None without a clock."""
+    """The time that remains in the seat's bank after the decision; None without a clock."""
 
     @property
     def is_search(self) -> bool:
+        """True for the decision after the move."""
         return self.question.kind == "search"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGame:
-    """A verified record with its finished game, from one replay for all viewers."""
+    """A verified record with its finished game, from which the frames of any viewer follow."""
 
     record: GameRecord
     game: Game
-    asked: Sequence[Asked]
+    asked: Sequence[AskedDecision]
+    """The questions, in the order of the record's decisions."""
     control: TimeControl | None
+    """The clock; None without one."""
 
 
 def replayed(record: GameRecord) -> ReplayedGame:
-    """Verify a record. Raises InvalidRecord if the re-run differs."""
+    """Replay and verify a record. Raises InvalidRecord if the replay differs from it."""
     control = control_of(record)
-    banks = control and [Bank(control.budget_us, control.bank_us) for _ in record.seats]
-    asked: list[Asked] = []
-    turns = seen = 0
+    banks: list[Bank] = []
+    if control:
+        banks = [Bank(control.budget_us, control.bank_us) for _ in record.seats]
+    asked: list[AskedDecision] = []
+    played_turns = read_events = 0
 
-    def note(game: Game, question: Question, decision: Decision) -> None:
-        nonlocal turns, seen
-        turns += sum(isinstance(item, TurnPlayed) for item in game.events[seen:])
-        seen = len(game.events)
+    def on_decision(game: Game, question: Question, decision: Decision) -> None:
+        nonlocal played_turns, read_events
+        new_events = game.events[read_events:]
+        played_turns += sum(isinstance(event, TurnPlayed) for event in new_events)
+        read_events = len(game.events)
+        bank_us = None
         if banks:
             banks[question.seat].spend(decision.us)
-        # Orders come after their turn, all others are a part of it.
-        turn = turns if question.kind == "order" else turns + 1
-        asked.append(Asked(question, turn, banks[question.seat].left_us if banks else None))
+            bank_us = banks[question.seat].left_us
+        # Orders come after their turn, all other decisions are a part of it.
+        turn = played_turns if question.kind == "order" else played_turns + 1
+        asked.append(AskedDecision(question, turn, bank_us))
 
-    return ReplayedGame(record, verify(record, note), asked, control)
+    return ReplayedGame(record, verify(record, on_decision), asked, control)
 
 
 def frames(record: GameRecord, viewer: Viewer = None) -> Frames:
-    """The frames of a game as a viewer knew it at each moment.
+    """Return the frames of a game, with what the viewer knew at each moment.
 
-    Raises InvalidRecord if the re-run of the record differs.
+    Raises InvalidRecord if the replay of the record differs from it.
     """
     return frames_of(replayed(record), viewer)
 
 
 def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
-    """The same, of a record that was verified."""
+    """Return the frames of a verified game, with what the viewer knew at each moment."""
     record, game, asked, control = source.record, source.game, source.asked, source.control
     names = [one_line(name, LONGEST_NAME) for name in narration.names(record)]
-    course = list(narration.moments(game, _knowing(game, viewer)))
-    shown = _frames(course, asked, viewer)
-    shown[-1]["say"] += ["the game is over", *narration.tell_end(game.result(), names)]
-    shown[-1]["say"] += _faults_in_words(game, viewer)
-    decisions = _decisions(source, shown, viewer)
+    moments = list(narration.moments(game, _knowledge_of(game, viewer)))
+    frame_list = _frames(moments, asked, viewer)
+    frame_list[-1]["say"] += ["the game is over", *narration.tell_end(game.result(), names)]
+    frame_list[-1]["say"] += _faults_in_words(game, viewer)
+    decisions = _decisions(source, frame_list, viewer)
     dives = [
         _dive_end(index, moment, moment.ended)
-        for index, moment in enumerate(course)
+        for index, moment in enumerate(moments)
         if moment.ended is not None
     ]
     return {
@@ -247,11 +281,11 @@ def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
             {"name": name, "version": one_line(seat.digest, 12)}
             for name, seat in zip(names, record.seats, strict=True)
         ],
-        "frames": shown,
+        "frames": frame_list,
         "decisions": decisions,
         "dives": dives,
         "marks": sorted(
-            [*_course_marks(course), *_decision_marks(decisions)], key=lambda mark: mark["at"]
+            [*_moment_marks(moments), *_decision_marks(decisions)], key=lambda mark: mark["at"]
         ),
         "result": {
             "scores": list(record.points),
@@ -263,37 +297,43 @@ def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
 
 
 def _name_of(viewer: Viewer) -> str:
+    """Return the name of a viewer: "all", "watcher" or the seat's letter."""
     if viewer is None:
         return "all"
     return viewer if viewer == "watcher" else SEAT_LETTERS[viewer]
 
 
 def _seat_of(viewer: int | Literal["watcher"]) -> int | None:
+    """Return the seat of a viewer; None for a watcher, as `view_for` takes it."""
     return None if viewer == "watcher" else viewer
 
 
-def _knowing(game: Game, viewer: Viewer) -> narration.Knowing:
+def _knowledge_of(game: Game, viewer: Viewer) -> narration.Knowing:
+    """Return a function from a state to the values of chips that the viewer knows in it."""
     if viewer is None:
-        every = dict(enumerate(game.state.values))
-        return lambda _: every
+        all_values = dict(enumerate(game.state.values))
+        return lambda _: all_values
     seat = _seat_of(viewer)
     return lambda state: view_for(state, seat).known
 
 
 def _frames(
-    course: Sequence[NarratedPosition], asked: Sequence[Asked], viewer: Viewer
+    moments: Sequence[NarratedPosition], asked: Sequence[AskedDecision], viewer: Viewer
 ) -> list[Frame]:
-    shown: list[Frame] = []
-    made = 0
-    for moment in course:
-        # A search follows the roll, and so the first of its turn's frames.
-        rolled = moment.state.phase == "search"
+    """Return a frame for each narrated position, with the number of decisions made before it."""
+    frame_list: list[Frame] = []
+    made = 0  # decisions
+    for moment in moments:
+        # A turn whose roll is followed by a search has two frames: the search comes between them.
+        is_before_search = moment.state.phase == "search"
         while made < len(asked) and (
             asked[made].turn < moment.turn
-            or (asked[made].turn == moment.turn and not (rolled and asked[made].is_search))
+            or (
+                asked[made].turn == moment.turn and not (is_before_search and asked[made].is_search)
+            )
         ):
             made += 1
-        shown.append(
+        frame_list.append(
             {
                 "t": moment.turn,
                 "p": _position(moment.state, moment.known, viewer),
@@ -302,43 +342,50 @@ def _frames(
                 "d": made,
             }
         )
-    return shown
+    return frame_list
 
 
 def _position(state: GameState, known: Mapping[int, int], viewer: Viewer) -> str:
+    """Return a position in notation, as the viewer sees it."""
     return position_text(state if viewer is None else view_for(state, _seat_of(viewer)), known)
 
 
-def _decisions(source: ReplayedGame, shown: Sequence[Frame], viewer: Viewer) -> list[FrameDecision]:
-    """The decisions; a seat learns neither the times nor the faults of others during a game."""
-    found: list[FrameDecision] = []
-    frame = 0
+def _decisions(
+    source: ReplayedGame, frame_list: Sequence[Frame], viewer: Viewer
+) -> list[FrameDecision]:
+    """Return the decisions as the viewer sees them.
+
+    A seat learns neither the times nor the faults of others, as during the game.
+    """
+    rows: list[FrameDecision] = []
+    frame = 0  # the first frame after the decision
     pairs = zip(source.record.decisions, source.asked, strict=True)
-    for index, (decision, one) in enumerate(pairs):
-        while shown[frame]["d"] <= index:
+    for index, (decision, asked) in enumerate(pairs):
+        while frame_list[frame]["d"] <= index:
             frame += 1
-        own = viewer is None or viewer == decision.seat
-        timed = own or viewer == "watcher"
+        is_own = viewer is None or viewer == decision.seat
+        shows_times = is_own or viewer == "watcher"
         row: FrameDecision = {
             "seat": decision.seat,
-            "kind": one.question.kind,
+            "kind": asked.question.kind,
             "action": decision.action,
-            "us": decision.us if timed else None,
-            "fault": decision.fault if timed else None,
+            "us": decision.us if shows_times else None,
+            "fault": decision.fault if shows_times else None,
             # Orders are asked for in the frame that ends a dive, others in the one before.
-            "at": frame if one.question.kind == "order" else frame - 1,
+            "at": frame if asked.question.kind == "order" else frame - 1,
         }
-        if timed and one.bank_us is not None:
-            row["bank"] = one.bank_us
-        if decision.fault is not None and timed:
-            row["asked"] = list(one.question.legal)
-            if own and decision.came:
+        if shows_times and asked.bank_us is not None:
+            row["bank"] = asked.bank_us
+        if decision.fault is not None and shows_times:
+            row["asked"] = list(asked.question.legal)
+            if is_own and decision.came:
                 row["came"] = one_line(decision.came, LONGEST_TEXT)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
+    """Return the faults that the viewer learns, in words, and all forfeits."""
     if viewer is None:
         return [one_line(text, LONGEST_TEXT) for text in narration.tell_faults(game)]
     own = [
@@ -350,7 +397,11 @@ def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
 
 
 def _dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
-    """The end of a dive, for the viewer of these positions and at this frame."""
+    """Return the end of a dive, which the frame with this index shows.
+
+    `moment` is its position with the knowledge of the viewer, `ended` the event that ended the
+    dive.
+    """
     state = moment.state
     return {
         "dive": ended.dive,
@@ -362,44 +413,46 @@ def _dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
 
 
 def _dive_of(seat: int, state: GameState, ended: CleanedUp, known: Mapping[int, int]) -> DiveSeat:
-    place = state.place[seat]
-    if place == HOME:
-        brought = ended.banked[seat]
+    """Return the end of a dive for one seat; `known` has the values of chips that are shown."""
+    space = state.place[seat]
+    if space == HOME:
+        banked_chips = ended.banked[seat]
         home = state.home_order.index(seat) + 1
-        chips = [chip_text(chip, known) for chip in brought]
+        chips = [chip_text(chip, known) for chip in banked_chips]
         say = f"came home with {_count(len(chips))}" if chips else "came home with nothing"
-        if chips and all(chip in known for chip in brought):
-            say += f", {_count(sum(known[chip] for chip in brought), 'point')}"
+        if chips and all(chip in known for chip in banked_chips):
+            say += f", {_count(sum(known[chip] for chip in banked_chips), 'point')}"
         return {"seat": seat, "home": home, "space": None, "chips": chips, "say": say}
     units = state.cargo[seat]
     lost = sum(map(len, units))
-    if place == ABOARD:
+    if space == ABOARD:
         say = "never left the submarine"
     elif lost:
-        say = f"drowned at space {place}, {_count(lost)} lost"
+        say = f"drowned at space {space}, {_count(lost)} lost"
     else:
-        say = f"was still out at space {place}, with nothing to lose"
+        say = f"was still out at space {space}, with nothing to lose"
     names = [unit.name for unit in units]
-    return {"seat": seat, "home": None, "space": place, "chips": names, "say": say}
+    return {"seat": seat, "home": None, "space": space, "chips": names, "say": say}
 
 
 def _count(number: int, noun: str = "chip") -> str:
+    """Return a number with its noun, such as "1 chip" or "3 chips"."""
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-# What to look at
+# ------------------------------------------------------------------------------------------- marks
 
 
-def _course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
-    """Turns back, divers who come home or drown, changes of the lead."""
+def _moment_marks(moments: Sequence[NarratedPosition]) -> Iterator[Mark]:
+    """Yield marks for turns back, divers who come home or drown, and changes of the lead."""
     leader: int | None = None
-    for index, moment in enumerate(course):
-        before = course[index - 1].state if index else moment.state
+    for index, moment in enumerate(moments):
+        previous = moments[index - 1].state if index else moment.state
         state = moment.state
         for seat, letter in enumerate(SEAT_LETTERS[: state.players]):
-            if state.homeward[seat] and not before.homeward[seat] and state.place[seat] != HOME:
+            if state.homeward[seat] and not previous.homeward[seat] and state.place[seat] != HOME:
                 yield _mark(index, "back", seat, f"{letter} turned back")
-            if state.place[seat] == HOME != before.place[seat]:
+            if state.place[seat] == HOME != previous.place[seat]:
                 yield _mark(index, "home", seat, f"{letter} came home")
             if moment.ended and state.cargo[seat]:
                 yield _mark(index, "drowned", seat, f"{letter} drowned")
@@ -412,7 +465,7 @@ def _course_marks(course: Sequence[NarratedPosition]) -> Iterator[Mark]:
 
 
 def _decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
-    """Faults, and the slowest decision."""
+    """Yield marks for the faults, and for the slowest decision."""
     for row in decisions:
         if row["fault"] is not None:
             letter = SEAT_LETTERS[row["seat"]]
@@ -425,66 +478,74 @@ def _decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
 
 
 def _mark(at: int, kind: MarkKind, seat: int, say: str) -> Mark:
+    """Return a mark of the frame with the index `at`."""
     return {"at": at, "kind": kind, "seat": seat, "say": say}
 
+
+# ------------------------------------------------------------------------------ analyses and notes
 
 DIGITS = 3
 
 
 def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
-    """The frames of a game, with what was found of it.
+    """Return the frames of a game with its analysis.
 
-    text  the analysis as a document; "" is none
-    Raises DocumentError for what is no document of this game.
+    text  the analysis as a JSON document; "" for none
+
+    Raises DocumentError if that is no document of this game.
     """
-    seen = frames(record, viewer)
+    game_frames = frames(record, viewer)
     if not text:
-        return seen
+        return game_frames
     # Only a game that was analysed needs the coach.
     from deepsea_arena.analysis_document import read_analysis
 
-    found = read_analysis(text)
-    return with_analysis(seen, found.analysis(record), found.policy)
+    document = read_analysis(text)
+    return with_analysis(game_frames, document.analysis(record), document.policy)
 
 
-def with_analysis(seen: Frames, analysis: GameAnalysis, policy: str = COACH_VERSION) -> Frames:
-    """The frames of a game with what was found of it, in roll-outs of a policy."""
+def with_analysis(
+    game_frames: Frames, analysis: GameAnalysis, policy: str = COACH_VERSION
+) -> Frames:
+    """Return a copy of a game's frames with its analysis, by roll-outs of this policy."""
     judged = {decision.number: decision for decision in analysis.decisions}
     decisions: list[FrameDecision] = [
         {**row, "judged": _judgement(judged[number])} if number in judged else row
-        for number, row in enumerate(seen["decisions"])
+        for number, row in enumerate(game_frames["decisions"])
     ]
     marks = [
-        _decision_mark(seen["decisions"][decision.number]["at"], decision)
+        _mark_of_decision(game_frames["decisions"][decision.number]["at"], decision)
         for decision in analysis.decisions
         if decision.judged.mark
     ]
     marks += [
-        _dive_mark(seen["decisions"][dive.last]["at"], dive) for dive in analysis.marked_dives
+        _mark_of_dive(game_frames["decisions"][dive.last]["at"], dive)
+        for dive in analysis.marked_dives
     ]
-    found: Frames = {
-        **seen,
+    analysed: Frames = {
+        **game_frames,
         "policy": policy,
         "decisions": decisions,
-        "marks": sorted([*seen["marks"], *marks], key=lambda mark: mark["at"]),
+        "marks": sorted([*game_frames["marks"], *marks], key=lambda mark: mark["at"]),
     }
     if analysis.chances:
-        found["luck"] = _luck(seen["frames"], analysis)
-    return found
+        analysed["luck"] = _luck_by_frame(game_frames["frames"], analysis)
+    return analysed
 
 
-def with_notes(seen: Frames, notes: Mapping[int, Note]) -> Frames:
-    """The frames of a game with what bots noted, by the number of the decision."""
+def with_notes(game_frames: Frames, notes: Mapping[int, Note]) -> Frames:
+    """Return a copy of a game's frames with the notes of bots, by the number of the decision."""
     decisions: list[FrameDecision] = [
         {**row, "note": notes[number].text, "numbers": dict(notes[number].numbers)}
         if number in notes
         else row
-        for number, row in enumerate(seen["decisions"])
+        for number, row in enumerate(game_frames["decisions"])
     ]
-    return {**seen, "decisions": decisions}
+    return {**game_frames, "decisions": decisions}
 
 
 def _judgement(decision: AnalysedDecision) -> FrameJudgement:
+    """Return the judgement of a decision as frames have it."""
     judged = decision.judged
     return {
         "mark": judged.mark,
@@ -497,7 +558,8 @@ def _judgement(decision: AnalysedDecision) -> FrameJudgement:
     }
 
 
-def _decision_mark(at: int, decision: AnalysedDecision) -> Mark:
+def _mark_of_decision(at: int, decision: AnalysedDecision) -> Mark:
+    """Return the mark of a decision, which the frame with the index `at` shows."""
     judged = decision.judged
     letter = SEAT_LETTERS[decision.seat]
     say = (
@@ -507,28 +569,31 @@ def _decision_mark(at: int, decision: AnalysedDecision) -> Mark:
     return {"at": at, "kind": "judged", "seat": decision.seat, "say": say, "sign": judged.mark}
 
 
-def _dive_mark(at: int, dive: MarkedDive) -> Mark:
+def _mark_of_dive(at: int, dive: MarkedDive) -> Mark:
+    """Return the mark of a dive, which the frame with the index `at` shows."""
     letter = SEAT_LETTERS[dive.seat]
     say = f"{letter} {dive.mark} dive {dive.dive} loses {dive.loss.mean:.2f} in all its decisions"
     return {"at": at, "kind": "judged", "seat": dive.seat, "say": say, "sign": dive.mark}
 
 
-def _luck(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:
-    """For each seat the luck so far, by frame."""
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
+def _luck_by_frame(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:
+    """Return for each seat the luck so far, by frame."""
+    first_frame: dict[int, int] = {}
+    last_frame: dict[int, int] = {}
     for index, frame in enumerate(frames):
-        first.setdefault(frame["t"], index)
-        last[frame["t"]] = index
+        first_frame.setdefault(frame["t"], index)
+        last_frame[frame["t"]] = index
     seats = len(analysis.record.seats)
-    jumps = [[0.0] * len(frames) for _ in range(seats)]
+    changes = [[0.0] * len(frames) for _ in range(seats)]
     for event in analysis.chances:
-        # A roll is seen in the first frame of its turn, values when the turn and its dive are over.
-        at = (last if event.dice is None else first)[event.turn]
+        # The first frame of a turn shows its roll. Values are shown when the turn and its dive end.
+        at = (last_frame if event.dice is None else first_frame)[event.turn]
         for seat, luck in enumerate(event.luck):
-            jumps[seat][at] += luck.mean
-    return [[round(sofar, DIGITS) + 0.0 for sofar in accumulate(seat)] for seat in jumps]
+            changes[seat][at] += luck.mean
+    # The sum with 0.0 turns -0.0 into 0.0.
+    return [[round(total, DIGITS) + 0.0 for total in accumulate(seat)] for seat in changes]
 
 
 def _rounded(interval: Estimate) -> list[float]:
+    """Return the mean and the error of an estimate, rounded and without a negative zero."""
     return [round(interval.mean, DIGITS) + 0.0, round(interval.error, DIGITS) + 0.0]

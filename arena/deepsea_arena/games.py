@@ -1,5 +1,7 @@
-"""The games of a ladder: the newest ones, one with its record, all of them for other programs, and
-those of people.
+"""The games of a ladder, as lists, as reports with their records, and as exports.
+
+Start reading at `newest_games`, `game_report` and `json_lines`. Games of people have functions of
+their own.
 
 Invariants: games are listed by the order in which they were rated; seats stand in the order of the
 table; an export writes numbers so that reading them gives the same bits.
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 
 
 GAMES = 20
-"""The games of a page, if nothing else was asked for."""
+"""Default number of games on a page."""
 MOST_GAMES = 500
-"""The games of one page, at most."""
+"""Largest number of games on a page."""
 
 
 class GamesPage(Struct, frozen=True):
@@ -51,11 +53,11 @@ class GamesPage(Struct, frozen=True):
 
     games: tuple[GameLine, ...]
     older: Int64 | None
-    """The beginning of older games, for `before`; None if there are none."""
+    """The value of `before` for the page of older games; None if there are none."""
 
 
 class RatingChange(Struct, frozen=True, kw_only=True):
-    """The change of a seat's rating, which is mu - 3 sigma, by a game."""
+    """The change of a seat's rating by a game; the rating is mu - 3 sigma."""
 
     before: float
     after: float
@@ -71,19 +73,20 @@ class RatingChange(Struct, frozen=True, kw_only=True):
 
 
 class GameReport(Struct, frozen=True, kw_only=True):
-    """A game that was played."""
+    """A game with its record, its rating changes and its analyses."""
 
     game: GameLine
     season: SeasonInfo
     changes: tuple[RatingChange, ...]
-    """By seat."""
+    """The change of each seat's rating."""
     record: str
     """The record as one line of JSON, which anybody can verify."""
     seed: str
-    """The game's seed in hex, and the SHA-256 of it that bots were sent before."""
+    """The game's seed in hex."""
     commitment: str
+    """SHA-256 of the seed, which bots were sent before the game."""
     season_seed: str | None
-    """The seed from which those of the season's games follow; None before it is revealed."""
+    """The seed from which the seeds of the season's games follow; None before it is revealed."""
     analyses: LadderAnalyses
     """Requested and finished analyses."""
 
@@ -92,22 +95,25 @@ def newest_games(
     store: Store,
     limit: int,
     season_name: str | None = None,
-    wanted: GameFilter | None = None,
+    game_filter: GameFilter | None = None,
     *,
     before: int | None = None,
 ) -> GamesPage:
-    """The newest games of one season or of all that the filter lets through.
+    """Return a page of the newest games of one season, or of all, that pass the filter.
 
-    before  leave out the game with this sequence number and newer ones
+    before  only games older than the one with this sequence number
+
+    Raises UserError for a filter by an opponent without a bot, NotOnLadder for unknown names.
     """
-    wanted = wanted or GameFilter()
-    if wanted.bot is None and (wanted.against is not None or wanted.lost):
+    game_filter = game_filter or GameFilter()
+    if game_filter.bot is None and (game_filter.against is not None or game_filter.lost):
         raise UserError("--against and --lost are about a bot: name it with --bot")
     season = None if season_name is None else store.seasons.get(season_name)
-    for name in (wanted.bot, wanted.against):
+    for name in (game_filter.bot, game_filter.against):
         if name is not None:
-            store.bots.get(name)  # which says so if there is none
-    numbers = store.history.newest(limit + 1, season, wanted, before=before)
+            store.bots.get(name)  # raises NotOnLadder if there is none
+    numbers = store.history.newest(limit + 1, season, game_filter, before=before)
+    # One more than the page has was read, to see whether there are older games.
     older = Int64(numbers[limit - 1]) if len(numbers) > limit else None
     return GamesPage(tuple(store.history.numbered(numbers[:limit])), older)
 
@@ -120,28 +126,30 @@ CSV_COLUMNS = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The chain of a season, or of all, the oldest first: see `deepsea_ladder.export`.
+    """Yield the chain of a season, or of all seasons, the oldest first.
 
-    A season of which something is damaged is left out whole, since a part of its chain cannot be
-    followed to a head. Raises `StoreDamaged` behind the last season that can be read.
+    See `deepsea_ladder.export` for the lines. A season with a damaged part is left out whole, since
+    a part of its chain cannot be followed to a head. Raises StoreDamaged after the last season that
+    can be read.
     """
     seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
     damage = [*store.seasons.damages()] if season_name is None else []
     for season in seasons:
         try:
-            deque(export_lines(store, season), maxlen=0)  # all of it is read before a line is given
+            # A first pass reads the whole season, so that no line of a damaged one is yielded.
+            deque(export_lines(store, season), maxlen=0)
         except StoreDamaged as error:
             damage.append(str(error))
         else:
             yield from export_lines(store, season)
-    for line in damage:
-        raise StoreDamaged(line)
+    if damage:
+        raise StoreDamaged(damage[0])
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """The names of the columns, then a line for each seat of each game that can be read.
+    """Yield the header, and then a line of CSV for each seat of each game that can be read.
 
-    Raises `StoreDamaged` behind the last one if one cannot.
+    Raises StoreDamaged after the last game if one cannot be read.
     """
     season = None if season_name is None else store.seasons.get(season_name)
     games = store.history.lines(season)
@@ -157,19 +165,19 @@ def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def read_record(text: str) -> GameRecord:
-    """A stored record; kept for the rest of a page, which needs it too."""
+    """Read a stored record. The result is remembered, since a page needs a record several times."""
     return GameRecord.from_json(text)
 
 
 def game_report(store: Store, game_id: str) -> GameReport:
-    """The report of a game. Raises StoreError if there is none."""
+    """Return the report of a game. Raises StoreError if there is no such game."""
     stored = store.history.get(game_id)
     game, season = stored.line, store.seasons.get(stored.line.season)
     seed = read_record(stored.record).seed
     return GameReport(
         game=game,
         season=season_info(season),
-        changes=_changes(store, season, game),
+        changes=_rating_changes(store, season, game),
         record=stored.record,
         seed=seed.hex(),
         commitment=commitment(seed),
@@ -178,21 +186,28 @@ def game_report(store: Store, game_id: str) -> GameReport:
     )
 
 
-def _changes(store: Store, season: StoredSeason, game: GameLine) -> tuple[RatingChange, ...]:
-    former, newcomer = store.history.before(game.seq), season.settings.rating.newcomer
-    return tuple(
-        RatingChange(
-            before=(before or newcomer).conservative,
-            after=seat.rating.conservative,
-            mu_before=(before or newcomer).mu,
-            mu_after=seat.mu,
-            first=before is None,
+def _rating_changes(store: Store, season: StoredSeason, game: GameLine) -> tuple[RatingChange, ...]:
+    """Return the change of each seat's rating by a game.
+
+    The rating before a version's first game is that of a newcomer.
+    """
+    changes = []
+    ratings_before = store.history.before(game.seq)
+    for seat, stored_rating in zip(game.seats, ratings_before, strict=True):
+        before = stored_rating or season.settings.rating.newcomer
+        changes.append(
+            RatingChange(
+                before=before.conservative,
+                after=seat.rating.conservative,
+                mu_before=before.mu,
+                mu_after=seat.mu,
+                first=stored_rating is None,
+            )
         )
-        for seat, before in zip(game.seats, former, strict=True)
-    )
+    return tuple(changes)
 
 
-# Of people
+# --------------------------------------------------------------------------------- games of people
 
 
 class PersonGameLine(Struct, frozen=True, kw_only=True):
@@ -203,18 +218,18 @@ class PersonGameLine(Struct, frozen=True, kw_only=True):
     """The season of the bots, with whose clock and limits they play."""
     rules: str
     seat: int
-    """The person's."""
+    """The person's seat."""
     person: str
-    """The author's name; "" of a visitor."""
+    """The person's name as an author; "" for a visitor."""
     names: tuple[str, ...]
-    """By seat, as in the record, where every person is called `person`."""
+    """The names by seat, as in the record, where every person is called `person`."""
     state: TaskState
     presence: Presence
     reason: str
-    """The reason for which it is void, or is tried again."""
+    """The reason why it is void, or why a step is tried again; "" for neither."""
     created_at: Time
     placement: int | None
-    """The person's, once the game is over."""
+    """The person's placement; None before the game is over."""
 
 
 class PersonGameList(Struct, frozen=True):
@@ -224,9 +239,9 @@ class PersonGameList(Struct, frozen=True):
     season: str
     """The season whose bots are played."""
     rules: str
-    """Its preset."""
+    """The preset of its rules."""
     refusal: str
-    """The reason for which the caller may not; "" else."""
+    """The reason why the caller may not begin a game; "" if the caller may."""
 
 
 class SeatText(Struct, frozen=True):
@@ -234,9 +249,9 @@ class SeatText(Struct, frozen=True):
 
     person_game: PersonGameLine
     document: str
-    """The content of the seat's page, as a JSON object: `frames` are positions, as the viewer
-    reads them; `asked` is the question, with its number `id` and its `choices`; after `left_us`
-    microseconds the default action is played; `news` is another number after each change."""
+    """The content of the seat's page, as a JSON object. `frames` are positions as the viewer reads
+    them. `asked` is the question, with its number `id` and its `choices`. After `left_us`
+    microseconds the default action is played. `news` is another number after each change."""
 
 
 class PersonGameReport(Struct, frozen=True):
@@ -249,7 +264,7 @@ class PersonGameReport(Struct, frozen=True):
 
 
 def person_game_line(game: PersonGame) -> PersonGameLine:
-    """A game, without its course."""
+    """Return a person's game as a line of a list, without its course."""
     return PersonGameLine(
         game_id=game.game_id,
         season=game.season.name,
@@ -266,5 +281,5 @@ def person_game_line(game: PersonGame) -> PersonGameLine:
 
 
 def person_game_report(store: Store, game: PersonGame) -> PersonGameReport:
-    """The report of a game that is over."""
+    """Return the report of a person's game that is over."""
     return PersonGameReport(person_game_line(game), game.record, analyses_of(store, game.game_id))

@@ -1,5 +1,7 @@
 """The kinds of task that a runner does beside its games, each in a worker process of its own.
 
+Start reading at `CHECKS`, `ANALYSES`, `COMPARISONS` and `STEPS`.
+
 Invariants, whatever dies at any moment: a submission ends in exactly one version or none; the
 result of an analysis is stored once and whole; each block of a comparison is stored as it comes,
 and the comparison goes on from there; a person's game goes on from its stored decisions, and while
@@ -54,30 +56,37 @@ from deepsea_ladder.season import Season
 from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers
 
-# Checks of submissions
+# --------------------------------------------------------------------------- checks of submissions
 
 _SLACK_S = 60.0
-"""For starting the worker process, and for sending it an archive."""
-_TO_DO = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
+"""Seconds for starting the worker process, and for sending it an archive."""
+_REMEDY = "correct it, and submit the bot again; `deepsea-referee check` looks at the same"
 
 
 def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
-    submissions, bundle = loop.store.submissions, None
+    """Read the archive of a submission, play its admission games, and accept or refuse it.
+
+    A worker process reads and plays. The result is stored, and reported to the watcher.
+    """
+    submissions = loop.store.submissions
+    bundle: BotBundle | None = None
     refusal: SubmissionRefusal | None
     try:
         seasons = loop.retry(lambda: seasons_to_fit(loop.store))
         content = loop.retry(lambda: submissions.archive(lease))
-        task, seconds = ReadArchive(content, lease.bot), READER_LIMITS.seconds + _SLACK_S
-        read = cast(BotBundle | str, _at_worker(loop, lease, task, seconds, 0))
-        if isinstance(read, str):
-            refusal = SubmissionRefusal(read, _TO_DO)
+        task = ReadArchive(content, lease.bot)
+        timeout_s = READER_LIMITS.seconds + _SLACK_S
+        answer = _worker_answer(loop, lease, task, timeout_s, of_games=0)
+        bundle_or_problem = cast(BotBundle | str, answer)
+        if isinstance(bundle_or_problem, str):
+            refusal = SubmissionRefusal(bundle_or_problem, _REMEDY)
         else:
-            bundle = read
-            refusal = _judge(loop, lease, bundle, seasons)
+            bundle = bundle_or_problem
+            refusal = _accept_or_refusal(loop, lease, bundle, seasons)
     except SubmissionError as error:
-        refusal = SubmissionRefusal(error.found, error.remedy or _TO_DO)
+        refusal = SubmissionRefusal(error.found, error.remedy or _REMEDY)
     except BundleError as error:
-        refusal = SubmissionRefusal(str(error), _TO_DO)
+        refusal = SubmissionRefusal(str(error), _REMEDY)
     if refusal is not None:
         refuse = partial(submissions.refuse, lease, refusal)
         facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
@@ -85,13 +94,16 @@ def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
     _report_check(loop, lease)
 
 
-def _judge(
+def _accept_or_refusal(
     loop: TaskLoop[SubmissionLease],
     lease: SubmissionLease,
     bundle: BotBundle,
     seasons: Sequence[Season],
 ) -> SubmissionRefusal | None:
-    """Accept a bot, or say why not."""
+    """Accept a bot and return None, or return the reason why it is refused.
+
+    A bot with the same files as an accepted version needs no admission games.
+    """
     submissions, limits = loop.store.submissions, loop.store.settings.limits
 
     def accept(*, has_played: bool) -> bool:
@@ -101,22 +113,28 @@ def _judge(
     if loop.retry(partial(accept, has_played=False)):
         return None
     check_packages(bundle, seasons)
-    task, games = PlayAdmission(bundle, tuple(seasons)), largest_admission(seasons)
-    played = cast(AdmissionPlayed, _at_worker(loop, lease, task, _longest(seasons), games))
-    if played.refusal is None:
-        # The store may be unavailable after the commit: a repetition finds the lease gone.
+    task = PlayAdmission(bundle, tuple(seasons))
+    game_count = largest_admission(seasons)
+    answer = _worker_answer(loop, lease, task, _admission_seconds(seasons), of_games=game_count)
+    admission = cast(AdmissionPlayed, answer)
+    if admission.refusal is None:
+        # If the answer to a commit is lost, the retry finds that the lease has ended.
         loop.retry(partial(accept, has_played=True))
-    return played.refusal
+    return admission.refusal
 
 
-def _at_worker(
+def _worker_answer(
     loop: TaskLoop[SubmissionLease],
     lease: SubmissionLease,
     task: object,
     seconds: float,
+    *,
     of_games: int,
 ) -> object:
-    """The worker's answer; the store learns of each game that was played."""
+    """Return the worker's answer to a task of a check.
+
+    Meanwhile store how many of the `of_games` games were played. `seconds` is the timeout.
+    """
     games = 0
 
     def progress() -> bool:
@@ -133,8 +151,11 @@ def _at_worker(
     return loop.answer(lease, task, renew=progress, seconds=seconds, on_message=on_message)
 
 
-def _longest(seasons: Sequence[Season]) -> float:
-    """The timeout of all admission games, in seconds."""
+def _admission_seconds(seasons: Sequence[Season]) -> float:
+    """Return the timeout of all admission games, in seconds.
+
+    In each season there are one at the largest table and two at the smallest one.
+    """
     games = (
         game_seconds(season, max(season.seats)) + 2 * game_seconds(season, min(season.seats))
         for season in seasons
@@ -143,9 +164,11 @@ def _longest(seasons: Sequence[Season]) -> float:
 
 
 def _report_check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
-    done = loop.retry(lambda: loop.store.submissions.get(lease.id))
-    note = done.found if done.version is None else f"version {done.version}"
-    loop.watcher.checked(done.bot, done.author, done.state, note)
+    """Tell the watcher how the check of a submission has ended."""
+    submission = loop.retry(lambda: loop.store.submissions.get(lease.id))
+    is_refused = submission.version is None
+    note = submission.found if is_refused else f"version {submission.version}"
+    loop.watcher.checked(submission.bot, submission.author, submission.state, note)
 
 
 CHECKS: Handler[SubmissionLease] = Handler(
@@ -162,20 +185,21 @@ CHECKS: Handler[SubmissionLease] = Handler(
 )
 
 
-# Analyses
+# ---------------------------------------------------------------------------------------- analyses
 
 _QUIET_S = 900.0
-"""Timeout of one step of an analysis: long, because its worker gives way to all others."""
+"""Timeout of one step of an analysis. It is long, because the worker gives way to all others."""
 
 
 def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
+    """Have a worker analyse a game, and store the document, or the reason why there is none."""
     analyses, limits = loop.store.analyses, loop.store.settings.limits
     try:
         task = AnalyseGame(lease.record, settings_from(lease.settings))
         result = cast(Analysed, loop.answer(lease, task, quiet=_QUIET_S))
         if result.problem:
             raise AnalysisError(result.problem)
-        # The store may be unavailable after the commit: a repetition finds the lease gone.
+        # If the answer to a commit is lost, the retry finds that the lease has ended.
         loop.retry(lambda: analyses.finish(lease, result.policy, result.document, limits()))
     except (DocumentError, AnalysisError) as error:
         reason = str(error)
@@ -184,9 +208,10 @@ def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
 
 
 def _report_analysis(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
-    done = loop.retry(lambda: loop.store.analyses.get(lease.id))
-    note = done.policy if done.state is TaskState.DONE else done.reason
-    loop.watcher.analysed(done.game_id, done.state, note)
+    """Tell the watcher how an analysis has ended."""
+    analysis = loop.retry(lambda: loop.store.analyses.get(lease.id))
+    note = analysis.policy if analysis.state is TaskState.DONE else analysis.reason
+    loop.watcher.analysed(analysis.game_id, analysis.state, note)
 
 
 ANALYSES: Handler[AnalysisLease] = Handler(
@@ -203,15 +228,20 @@ ANALYSES: Handler[AnalysisLease] = Handler(
 )
 
 
-# Comparisons of new versions
+# --------------------------------------------------------------------- comparisons of new versions
 
-_GAMES = 2
-"""Games of a block."""
+_GAMES_PER_BLOCK = 2
 _PORTION_MS = 20_000
-"""CPU time of a lease: then it is another author's turn."""
+"""CPU time of a lease, after which it is another author's turn."""
 
 
 def _compare(loop: TaskLoop[ComparisonLease], lease: ComparisonLease) -> None:
+    """Have a worker play blocks of a comparison, and store each block as it comes.
+
+    A comparison that is not decided when its portion of CPU time is used up goes back to the queue.
+    It may have ended while its lease was lost: with its last block, or by a newer version of the
+    bot.
+    """
     comparisons = loop.store.comparisons
 
     def on_message(block: BlockPlayed) -> bool:
@@ -222,17 +252,17 @@ def _compare(loop: TaskLoop[ComparisonLease], lease: ComparisonLease) -> None:
             lease,
             replace(lease, cpu_ms=min(lease.cpu_ms, _PORTION_MS)),
             needs=tuple({version.digest: None for version in lease.versions}),
-            quiet=_GAMES * game_seconds(lease.season, max(lease.season.seats)),
+            quiet=_GAMES_PER_BLOCK * game_seconds(lease.season, max(lease.season.seats)),
             on_message=on_message,
         )
-        lost = None
+        lost_lease = None
     except LeaseLost as error:
-        lost = error
+        lost_lease = error
     comparison = loop.retry(lambda: comparisons.get(lease.id))
-    if comparison.state.is_final:  # with its last block, or by a newer version
+    if comparison.state.is_final:
         loop.watcher.compared(comparison)
-    elif lost is not None:
-        raise lost
+    elif lost_lease is not None:
+        raise lost_lease
     loop.retry(lambda: comparisons.hand_back(loop.owner))
 
 
@@ -248,23 +278,27 @@ COMPARISONS: Handler[ComparisonLease] = Handler(
 )
 
 
-# Steps of people's games
+# -------------------------------------------------------------------------- steps of people's games
 
 
 def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
-    games = loop.store.person_games
+    """Have a worker play a person's game to the person's next decision, or to its end.
+
+    Store the decisions with the question, or the record.
+    """
+    person_games = loop.store.person_games
     answer = loop.answer(
         lease,
         lease,
         needs=tuple({version.digest: None for version in lease.versions}),
         seconds=game_seconds(lease.season, len(lease.names)),
     )
-    played = cast(PlayedOn, answer)  # what `person_worker` answers
-    # The store may be unavailable after the commit: a repetition finds the lease gone.
+    played = cast(PlayedOn, answer)  # the answer of `person_worker`
+    # If the answer to a commit is lost, the retry finds that the lease has ended.
     if played.record:
-        loop.retry(lambda: games.finish(lease, played.record))
+        loop.retry(lambda: person_games.finish(lease, played.record))
     else:
-        loop.retry(lambda: games.ask(lease, played.decisions))
+        loop.retry(lambda: person_games.ask(lease, played.decisions))
 
 
 STEPS: Handler[PersonGame] = Handler(

@@ -1,8 +1,10 @@
-"""Analyses of a ladder's games: how they are made, and how they are shown.
+"""Analyses of a ladder's games: the plan for them, and their stored documents.
 
-Invariants: one plan for all games, so that no game is looked at longer than another; a result
-is the document that `analyse --json` writes of the same record, as one compact line without times;
-the analysis itself is imported by what needs it, and not by whoever shows a list.
+Start reading at `plan` and `analyses_of`.
+
+Invariants: one plan for all games, so that all are analysed with the same effort; a result is the
+document that `analyse --json` writes of the same record, as one compact line without times; the
+module of the analysis is imported only by functions that need it, and not by those of lists.
 """
 
 from __future__ import annotations
@@ -23,29 +25,37 @@ if TYPE_CHECKING:
 
 
 class LadderAnalyses(Struct, frozen=True, kw_only=True):
-    """The analyses of a game."""
+    """The newest analyses of a game."""
 
     done: LadderAnalysis | None
-    """The newest one that has a result."""
+    """The newest analysis that has a result; None if none has."""
     last: LadderAnalysis | None
-    """The one that was asked for last."""
+    """The analysis that was requested last; None if none was."""
 
     @property
     def may_be_asked(self) -> bool:
-        """True if another one would be a new one."""
-        last = self.last
-        return last is None or (last.state.is_final and (self.done is None or self.done.outdated))
+        """True if a new analysis can be requested.
+
+        None may be under way then, and none may have a result by the present policy.
+        """
+        if self.last is None:
+            return True
+        has_result = self.done is not None and not self.done.outdated
+        return self.last.state.is_final and not has_result
 
 
 class AnalysisFound(LadderAnalyses, frozen=True, kw_only=True):
     """The analyses of a game, with the result of the newest."""
 
     document: str
-    """JSON; "" without a result."""
+    """The newest result as JSON; "" without a result."""
 
 
 def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
-    """The plan for a game: as `analyse --luck` without other options."""
+    """Return the plan for a game's analysis.
+
+    By default it has the settings of `analyse --luck` without other options.
+    """
     from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
     from deepsea_arena.analysis_document import settings_data
     from deepsea_sdk.coach.decisions import Effort
@@ -56,7 +66,7 @@ def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
 
 
 def settings_from(text: str) -> AnalysisSettings:
-    """The settings of a plan. Raises DocumentError if they make no sense."""
+    """Return the settings of a stored plan. Raises DocumentError if they make no sense."""
     from deepsea_arena.analysis_document import SettingsDocument
 
     try:
@@ -66,33 +76,36 @@ def settings_from(text: str) -> AnalysisSettings:
 
 
 def game_document(analysis: GameAnalysis, settings: AnalysisSettings) -> str:
-    """The document of one game's analysis, as it is stored."""
+    """Return the analysis of one game as the JSON text that is stored."""
     from deepsea_arena.analysis_document import document
 
     return _compact(document([analysis], settings))
 
 
 def record_file(game_id: str) -> str:
-    """The name of the record's file, as it is downloaded, and as documents have it."""
+    """Return the name of a record's file, as it is downloaded and as documents name it."""
     return f"{game_id}.json"
 
 
 def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
-    """The analyses of a game."""
+    """Return the newest analyses of a game."""
     done, last = store.analyses.of_game(game_id, plan)
     return LadderAnalyses(done=done, last=last)
 
 
 def found_of(store: Store, game_id: str) -> AnalysisFound:
-    """The analyses of a game, with the newest result. Raises `NotOnLadder` if there is no game."""
-    store.games.record(game_id)
-    there = analyses_of(store, game_id)
-    text = document_of(store, game_id) if there.done else ""
-    return AnalysisFound(done=there.done, last=there.last, document=text)
+    """Return the newest analyses of a game with the newest result.
+
+    Raises NotOnLadder if there is no such game.
+    """
+    store.games.record(game_id)  # raises NotOnLadder
+    analyses = analyses_of(store, game_id)
+    text = document_of(store, game_id) if analyses.done else ""
+    return AnalysisFound(done=analyses.done, last=analyses.last, document=text)
 
 
 def document_of(store: Store, game_id: str) -> str:
-    """The document of a game's analysis; "" if there is none."""
+    """Return the newest result of a game's analyses as JSON; "" if there is none."""
     try:
         return store.analyses.document(game_id)
     except NotOnLadder:
@@ -100,4 +113,5 @@ def document_of(store: Store, game_id: str) -> str:
 
 
 def _compact(data: Mapping[str, Any]) -> str:
+    """Return data as JSON without spaces."""
     return json.dumps(data, separators=(",", ":"))

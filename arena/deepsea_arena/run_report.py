@@ -1,11 +1,11 @@
-"""Reports of a run: calls while it goes on, and a summary in the end.
+"""Reports of a run, and requests to stop it.
 
-Invariants: a watcher needs no store; a callback that no subclass overrides does nothing.
+Start reading at `RunWatcher`, whose methods a run calls while it goes on, `RunReport`, its summary
+at the end, and `Stop`.
 
-Requests to stop a runner, which wake it while it waits.
-
-Invariants: a request only sets a flag and wakes the runner, so that no transaction is interrupted;
-the first Ctrl-C means "finish the games", a second one or SIGTERM "give the leases back".
+Invariants: a watcher needs no store; a callback that no subclass overrides does nothing; a request
+to stop only sets a flag and wakes the runner, so that no transaction is interrupted; the first
+Ctrl-C means "finish the games", a second one or SIGTERM "give the leases back".
 """
 
 from __future__ import annotations
@@ -31,21 +31,23 @@ class RunEnd(StrEnum):
     GOAL = "goal"
     """The requested games are played, or the standings are settled."""
     NOTHING_LEFT = "nothing left"
-    """No job is open, and the source gives no new ones."""
+    """No job is open, and the source has no new ones."""
     TOO_MANY_FAILURES = "too many failures"
     """Too many games in a row gave no result; see the audit log and the jobs."""
     CLOSED = "closed"
     """The season was closed; the games that were being played count."""
     TOURNAMENT = "tournament"
-    """A tournament is to be played first."""
+    """A tournament has to be played first."""
     HOST = "host"
     """This machine cannot play; see `RunReport.trouble`."""
     STOPPED = "stopped"
-    """A request to stop."""
+    """A stop was requested."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RunReport:
+    """The summary of a run."""
+
     season: str = "none"
     ended: RunEnd = RunEnd.STOPPED
     accepted: int = 0
@@ -55,63 +57,68 @@ class RunReport:
     refused: int = 0
     """Results that the store refused."""
     void: int = 0
+    """Void games."""
     handed_back: int = 0
     """Games whose leases were given back at the end."""
     suspended: list[str] = field(default_factory=list)
     """Bots that were suspended for their strikes."""
     trouble: str = ""
-    """The last reason why this machine could not play."""
+    """The last reason why this machine could not play; "" if it always could."""
     order: OrderReport | None = None
-    """The order, for a run until it is settled."""
+    """The order of the standings, for a run until it is settled; None for other runs."""
 
 
 class RunWatcher:
-    """Callbacks of runs and of the work beside them, which may come in other threads; a subclass
-    overrides those that it wants."""
+    """Callbacks of runs, and of the tasks that are done beside them in other threads.
+
+    A subclass overrides those that it needs.
+    """
 
     def trouble(self, message: str) -> None:
-        """The store or this machine cannot work now."""
+        """Report that the store or this machine cannot work now, or another trouble, in a line."""
 
     def begins(self, season: str, games: int | None) -> None:
-        """A run starts, with its number of games; None if that is open."""
+        """Report that a run starts, with its number of games; None if that is not limited."""
 
     def expects(self, order: OrderReport) -> None:
-        """A run begins that is to go on until the order is settled, which stands like this."""
+        """Report the present order, for a run that goes on until the order is settled."""
 
     def taken_back(self, tasks: int) -> None:
-        """Tasks of a killed run will be done again; their number."""
+        """Report that tasks of runs that were killed will be done again, with their number."""
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """A result was stored or refused."""
+        """Report that the result of a job was stored or refused, with the receipt."""
 
     def failed(self, job: Job, reason: str) -> None:
-        """A game was void."""
+        """Report that a game was void, with the reason."""
 
     def checking(self, number: int) -> None:
-        """The check of a submission goes on."""
+        """Report that the check of a submission goes on."""
 
     def checked(self, bot: str, author: str, state: TaskState, note: str) -> None:
-        """A submission has its verdict; `note` is the version, or what was found."""
+        """Report that a submission was checked; `note` is its version, or why it was refused."""
 
     def analysed(self, game_id: str, state: TaskState, note: str) -> None:
-        """An analysis is done or has failed; `note` is the policy, or the reason."""
+        """Report that an analysis is done or has failed; `note` is the policy, or the reason."""
 
-    def compared(self, found: StoredComparison) -> None:
-        """A comparison has ended, with a verdict or without."""
+    def compared(self, comparison: StoredComparison) -> None:
+        """Report that a comparison has ended, with a verdict or without."""
 
     def round_begins(self, number: int, tables: int, bots: int) -> None:
-        """A round of an elimination begins, with so many tables and bots that are left."""
+        """Report that a round of a tournament begins, with its tables and remaining bots."""
 
     def played(self, report: RunReport) -> None:
-        """Games of a tournament were played."""
+        """Report that games of a tournament were played."""
 
 
 _T = TypeVar("_T")
-_FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 30.0
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 30.0
 
 
 class StopRequest(IntEnum):
+    """The request to a run; a larger number is more urgent."""
+
     GO_ON = 0
     FINISH = 1
     """Start no more games."""
@@ -120,25 +127,29 @@ class StopRequest(IntEnum):
 
 
 class Stop(WakePipe):
-    """A request that several parts of a run check and wait for; it stays set."""
+    """The request to stop that the parts of a run check, and that wakes one which waits.
+
+    A request stays set.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.requested = StopRequest.GO_ON
         self.is_terminated = False
-        """True once SIGTERM has come: a run with `--forever` ends then."""
+        """True after SIGTERM, at which a run with `--forever` ends, too."""
         self._others: list[Stop] = []
 
     def share(self, other: Stop) -> None:
-        """Pass requests on to another one, those that were made already too.
+        """Pass present and future requests on to `other`.
 
-        Each part of a run that waits in a thread of its own has its own: a ring wakes one alone.
+        Each part of a run that waits in a thread of its own needs its own `Stop`, since a wake-up
+        reaches only one waiting thread.
         """
         self._others.append(other)
         other.ask(self.requested)
 
     def ask(self, request: StopRequest) -> None:
-        """Request it; a stronger earlier request remains."""
+        """Request a stop and wake the waiting part; a more urgent earlier request remains."""
         self.requested = max(self.requested, request)
         self.ring()
         for other in self._others:
@@ -146,18 +157,20 @@ class Stop(WakePipe):
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Ctrl-C finishes, a second one and SIGTERM hand back; only in the main thread."""
+        """While the body runs, take Ctrl-C and SIGTERM as requests. Only for the main thread.
+
+        The first Ctrl-C requests to finish. A second one, and SIGTERM, request to give leases back.
+        """
 
         def interrupted() -> None:
-            self.ask(
-                StopRequest.FINISH if self.requested is StopRequest.GO_ON else StopRequest.HAND_BACK
-            )
+            is_first = self.requested is StopRequest.GO_ON
+            self.ask(StopRequest.FINISH if is_first else StopRequest.HAND_BACK)
 
         with on_signals(interrupted, self.terminate):
             yield
 
     def terminate(self) -> None:
-        """Hand back, because of SIGTERM."""
+        """Request to give leases back, as SIGTERM does."""
         self.is_terminated = True
         self.ask(StopRequest.HAND_BACK)
 
@@ -168,24 +181,30 @@ def retry_until_available(
     report: Callable[[str], object],
     tries: int | None = None,
 ) -> _T:
-    """Call the store, again and again while it is unavailable; every call may be repeated.
+    """Call the store, and again while it is unavailable; `call` must bear repetition.
 
-    tries  how often it is called at most; None is no limit
-    Raises StoreUnavailable when leases are to be given back, and after the last try.
+    report  called with each new message of the store
+    tries   largest number of calls; None is no limit
+
+    Raises StoreUnavailable if leases have to be given back, and after the last try.
     """
     reported = ""
-    for number in count():
+    for retry_number in count():
         try:
             return call()
         except StoreUnavailable as error:
-            if stop.requested is StopRequest.HAND_BACK or number + 1 == tries:
+            if stop.requested is StopRequest.HAND_BACK or retry_number + 1 == tries:
                 raise
-            if reported != (reported := str(error)):
+            if str(error) != reported:
+                reported = str(error)
                 report(f"{error}; trying again")
-            stop.pause(nth_pause(_FIRST_PAUSE, number))
+            stop.pause(nth_pause(_FIRST_PAUSE_S, retry_number))
     raise AssertionError("there is always another number")
 
 
 def nth_pause(first: float, number: int) -> float:
-    """The pause before another try, in seconds; each is twice as long, from the one of number 0."""
-    return float(min(first * 2.0**number, _LONGEST_PAUSE))
+    """Return the pause before a retry, in seconds: it doubles from `first`, which has number 0.
+
+    No pause is longer than half a minute.
+    """
+    return float(min(first * 2.0**number, _LONGEST_PAUSE_S))

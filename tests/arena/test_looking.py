@@ -117,13 +117,13 @@ def test_of_a_thinned_course_the_nearest_points_are_taken() -> None:
 
 
 def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
-    page = newest_games(played, 3, wanted=GameFilter(bot="ANNA"))
+    page = newest_games(played, 3, game_filter=GameFilter(bot="ANNA"))
     assert [game.game_id for game in page.games] == ["s1-8", "s1-7", "s1-6"]
     game = page.games[0]
     placements = [seat.placement for seat in game.by_placement()]
     assert placements == sorted(seat.placement for seat in game.seats)
     assert page.older == 6
-    rest = newest_games(played, 9, wanted=GameFilter(bot="anna"), before=page.older)
+    rest = newest_games(played, 9, game_filter=GameFilter(bot="anna"), before=page.older)
     assert [game.game_id for game in rest.games] == ["s1-5", "s1-4", "s1-3", "s1-2", "s1-1"]
     assert rest.older is None
     with pytest.raises(StoreError):
@@ -145,13 +145,13 @@ def test_a_list_of_games_has_the_newest_first(played: Store) -> None:
 def test_games_can_be_asked_for_by_bots_and_by_what_happened(
     played: Store, wanted: GameFilter, found: set[str]
 ) -> None:
-    page = newest_games(played, 99, wanted=wanted)
+    page = newest_games(played, 99, game_filter=wanted)
     assert {game.game_id for game in page.games} == found
 
 
 def test_lost_games_are_those_behind_the_other_or_not_won(played: Store) -> None:
     def ids(**wanted: Any) -> list[str]:
-        page = newest_games(played, 99, wanted=GameFilter(bot="anna", **wanted))
+        page = newest_games(played, 99, game_filter=GameFilter(bot="anna", **wanted))
         return [game.game_id for game in page.games]
 
     places = {
@@ -164,9 +164,9 @@ def test_lost_games_are_those_behind_the_other_or_not_won(played: Store) -> None
         assert ids(lost=True, against=other) == behind
     for wanted in (GameFilter(lost=True), GameFilter(against="ben")):
         with pytest.raises(UserError, match="name it with --bot"):
-            newest_games(played, 99, wanted=wanted)
+            newest_games(played, 99, game_filter=wanted)
     with pytest.raises(StoreError, match="nobody"):
-        newest_games(played, 99, wanted=GameFilter(bot="anna", against="nobody"))
+        newest_games(played, 99, game_filter=GameFilter(bot="anna", against="nobody"))
 
 
 def test_status_lists_what_waits_what_is_stuck_and_who_is_out(played: Store) -> None:

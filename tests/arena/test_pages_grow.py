@@ -42,7 +42,7 @@ def veterans(pattern: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pa
 
 def games(**wanted: str | bool | None) -> Callable[[Store], object]:
     """Five games of those that are wanted."""
-    return lambda store: newest_games(store, 5, wanted=GameFilter(**wanted))  # type: ignore[arg-type]
+    return lambda store: newest_games(store, 5, game_filter=GameFilter(**wanted))  # type: ignore[arg-type]
 
 
 READS: dict[str, Callable[[Store], object]] = {
