@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deepsea_web.access import HEADERS
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
-from deepsea_web.site.words import may
+from deepsea_web.site.words import rights
 from helpers.members import Person
 from helpers.tiers import daily
 from helpers.world import Stock, World, opened
@@ -133,6 +133,6 @@ def _sendable(text: str) -> str:
 
 
 def test_rights_in_words() -> None:
-    assert may(["read"]) == "read what is yours"
-    assert may(["read", "x"]) == "read what is yours and x"
-    assert may([]) == ""
+    assert rights(["read"]) == "read what is yours"
+    assert rights(["read", "x"]) == "read what is yours and x"
+    assert rights([]) == ""

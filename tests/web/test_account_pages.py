@@ -16,7 +16,7 @@ from deepsea_ladder.model import GameNote, SeatLog, SubmissionRefusal
 from deepsea_rules.game import GameRecord
 from deepsea_web.access import HEADERS
 from deepsea_web.site.pages import MEMBERS
-from deepsea_web.site.pages.members import HOME, local
+from deepsea_web.site.pages.members import HOME, local_path
 from helpers import ladder, submissions
 from helpers.members import Person, forms_of, multipart
 from helpers.submissions import LIMITS
@@ -104,7 +104,7 @@ AWAY = (
 
 
 def test_no_address_leads_away_from_the_site(world: World) -> None:
-    assert {local(path) for path in AWAY} == {HOME}
+    assert {local_path(path) for path in AWAY} == {HOME}
     person = world.person()
     fields = [one for one in person.form("/login", "/login") if one[0] not in ("next", "token")]
     fields += [("next", AWAY[0]), ("token", world.tokens[ANNA])]

@@ -20,7 +20,7 @@ from deepsea_ladder.limits import USUAL_LIMITS
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_web.site.app import KEPT_US, Site
-from deepsea_web.site.page import Cache, KeptAnswer, Rendered
+from deepsea_web.site.page import Cache, KeptAnswer, ResponseBody
 from helpers import ladder
 from helpers.counting import counted
 from helpers.manual_clock import ManualClock
@@ -341,7 +341,7 @@ def test_scripts_are_told_of_a_name_that_has_changed_and_of_a_login_that_has_end
 
 
 def kept(text: str) -> KeptAnswer:
-    return KeptAnswer(Rendered.of(text, "text/plain"), None, 0)
+    return KeptAnswer(ResponseBody.of(text, "text/plain"), None, 0)
 
 
 def test_what_was_used_longest_ago_goes_when_there_is_no_room() -> None:

@@ -20,7 +20,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.table import RefereedGame
 from deepsea_web.access import HEADERS
-from deepsea_web.site.pages.games import Deed, board_words, deed_of, place_of
+from deepsea_web.site.pages.games import SeatRequest, board_words, seat_cursor_of, seat_request_of
 from deepsea_web.throwaway import GRACE_US
 from helpers.games import Chooser, other_values
 from helpers.pages import RUN
@@ -180,21 +180,24 @@ def test_a_game_that_is_void_says_why_and_the_next_one_may_be_wished_for() -> No
 
 
 @pytest.mark.parametrize(
-    ("fields", "deed"),
+    ("fields", "request_"),
     [
-        ([("what", "answer"), ("asked", "3"), ("action", "take")], Deed("answer", 3, "take")),
-        ([("what", "next")], Deed("next")),
+        (
+            [("what", "answer"), ("asked", "3"), ("action", "take")],
+            SeatRequest("answer", 3, "take"),
+        ),
+        ([("what", "next")], SeatRequest("next")),
         ([("what", "drop"), ("asked", "-1")], None),
         ([("what", "win"), ("asked", "1")], None),
     ],
 )
-def test_deeds_of_forms(fields: list[tuple[str, str]], deed: Deed | None) -> None:
-    assert deed_of(fields) == deed
+def test_requests_of_forms(fields: list[tuple[str, str]], request_: SeatRequest | None) -> None:
+    assert seat_request_of(fields) == request_
 
 
 def test_places_of_readers() -> None:
     texts = ("", "7.2.40", "7.2.40.9", "x.1", "9" * 5000)
-    assert [place_of(text) for text in texts] == [
+    assert [seat_cursor_of(text) for text in texts] == [
         *((0, 0, 0), (7, 2, 40), (7, 2, 40), (0, 1, 0), (0, 0, 0)),
     ]
 

@@ -133,7 +133,7 @@ def test_the_record_can_be_kept(site: Site) -> None:
 
 
 def test_the_viewer_is_found_under_its_digest(site: Site) -> None:
-    script = static_files()[static_names()["game.js"]].body.decode()
+    script = static_files()[static_names()["game.js"]].plain.decode()
     name = static_names()["viewer.js"]
     assert f'import {{ mount }} from "./{name}";' in script
     assert get(site, f"/static/{name}").headers["cache-control"].endswith("immutable")
@@ -150,7 +150,7 @@ def test_a_first_visit_is_small(site: Site) -> None:
     }.items():
         page = len(get(site, url, headers={"Accept-Encoding": "gzip"}).body)
         files = {name: static_files()[static_names()[name]] for name in names}
-        sizes = {name: len(file.packed or file.body) for name, file in files.items()}
+        sizes = {name: len(file.gzipped or file.plain) for name, file in files.items()}
         frames_ = get(site, "/games/s1-3/frames.json", headers={"Accept-Encoding": "gzip"}).body
         data = len(frames_) if "viewer.js" in sizes else 0
         assert page + sum(sizes.values()) + data <= 40_000

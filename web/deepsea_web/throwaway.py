@@ -41,14 +41,13 @@ from deepsea_web.gateway import Gateway
 from deepsea_web.http import NO_STORE
 from deepsea_web.site.app import Site
 from deepsea_web.site.forms import (
-    SIGNED_OUT,
+    LOGIN_PATH,
     Action,
     Form,
-    LoggedIn,
-    OwnPage,
+    PersonalPage,
     Redirect,
-    Seen,
     SessionAuth,
+    SessionStart,
 )
 from deepsea_web.site.members import Members
 from deepsea_web.site.page import Visit
@@ -61,8 +60,8 @@ LINGER_S = 60.0
 """The time for which the page stays after the games, at most."""
 GRACE_US = 3_000_000
 """The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
-ENTER = OwnPage(
-    path=SIGNED_OUT,
+ENTER = PersonalPage(
+    path=LOGIN_PATH,
     template="play_enter.html",
     title=lambda values: "Play",
     parameters=("next",),
@@ -97,7 +96,7 @@ class ThrowawayLadder:
     @property
     def address(self) -> str:
         """With the code in its fragment, which browsers do not send."""
-        return f"{self._origin}{SIGNED_OUT}#{self._code}"
+        return f"{self._origin}{LOGIN_PATH}#{self._code}"
 
     def wait(self) -> None:
         """Wait until the page is closed, a minute at most."""
@@ -138,7 +137,7 @@ class ThrowawayLadder:
         self._origin = reach.origin
         members = Members(
             pages=(ENTER, games.SEAT),
-            actions=(self._entering(), games.DEED),
+            actions=(self._entering(), games.SEAT_FORM),
             endpoints={"/play/{id}/news": self._news},
         )
         endpoints = {
@@ -163,17 +162,17 @@ class ThrowawayLadder:
         self.person.drop()
 
     def _entering(self) -> Action:
-        def enter(visit: Visit, form: Form) -> LoggedIn:
+        def enter(visit: Visit, form: Form) -> SessionStart:
             made = visit.ladder.redeem(code=form.text("code"))
             login = visit.service.log_in(made.token, visit.caller.address)
             self.readers.entered = True
             seat = Redirect(path=f"/play/{self.person.game_id}")
-            return LoggedIn(secret=login.session, caller=login.caller, answer=seat)
+            return SessionStart(secret=login.session, caller=login.caller, answer=seat)
 
         return Action(path=ENTER.path, page=ENTER, act=enter, fields=("code",), secrets=("code",))
 
-    async def _news(self, sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-        return self.readers.counting(await games.seat_news(sessions, seen, request))
+    async def _news(self, sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
+        return self.readers.counting(await games.seat_news(sessions, visit, request))
 
     async def _to_seat(self, site: Site, request: Request) -> Response:
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)

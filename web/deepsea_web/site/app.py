@@ -1,11 +1,13 @@
 """The site's application: from a request to a page, its CSV, or a refusal.
 
-Invariants: every address is in one table of routes, and any other one is 404; nothing but GET
-and HEAD is answered, but for the forms of people with an account; a page is the same for everybody,
+Start reading at `Site`; a request for a public page goes through `_page_handler`.
+
+Invariants: every address is in one table of routes, and any other one is 404; only GET and HEAD
+are answered, except for the forms of people with an account; a page is the same for everybody,
 and is made in a thread, at most THREADS at a time and once for all who ask for it meanwhile; it is
-kept for KEPT_US, or until it changes if what it shows is over; one with a deadline is made anew for
-members who have another one than everybody; the queue is bounded; every answer has the policy's
-headers.
+kept for KEPT_US, or until it changes if its subject is over; a page with a deadline is made anew
+for authors who have another one than everybody; the queue is bounded; every answer has the headers
+of the site's policy.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from deepsea_web.access import Access, Gate, check_address
 from deepsea_web.gateway import Gateway, name_routes
 from deepsea_web.http import NO_STORE, attachment
 from deepsea_web.site.broadcast import Broadcast
-from deepsea_web.site.forms import MEMBER, UNSEEN, SessionAuth
-from deepsea_web.site.members import Answers, Members, MembersOnly, RequestHandler
+from deepsea_web.site.forms import MEMBER, PERSONAL_HEADERS, SessionAuth
+from deepsea_web.site.members import MemberRoutes, Members, MembersOnly, RequestHandler
 from deepsea_web.site.page import (
     KINDS,
     Cache,
@@ -48,28 +50,28 @@ from deepsea_web.site.page import (
     Page,
     PageRenderer,
     Query,
-    Rendered,
+    ResponseBody,
     csv_file,
     parameters_of,
+    reader_has,
     refusal,
-    same,
-    sent,
+    response_of,
     static_files,
 )
 
-_FOR_EVER = "public, max-age=31536000, immutable"
-_AGAIN = "no-cache"  # kept, and asked for every time whether it is still so
+_KEEP_FOR_EVER = "public, max-age=31536000, immutable"
+_REVALIDATE = "no-cache"  # browsers keep a copy, and ask each time if it is still the newest
 KEPT_US = 1_000_000
-"""The time for which a page is sent to all who ask, whatever is played meanwhile."""
+"""Time for which a made page is sent to everybody, whatever is played meanwhile."""
 INSTALL = f"pip install deepsea-referee=={__version__}"
-"""The line that installs the program, unless the operator has another one."""
+"""The command that installs the program, unless the operator gives another one."""
 _log = logging.getLogger(__name__)
 Endpoint = Callable[["Site", Request], Awaitable[Any]]
-"""Answers a request by itself, where a page is not enough: a stream, a file."""
+"""Handler of a request for something other than a page: a stream or a file."""
 
 
 class Site:
-    """A ladder's site; `app` serves it."""
+    """A ladder's site. Its ASGI application is `app`."""
 
     def __init__(
         self,
@@ -80,7 +82,10 @@ class Site:
         members: Members,
         kept_us: int = KEPT_US,
     ) -> None:
-        """`endpoints` has by path what answers by itself; `members` what needs an account."""
+        """Set up the site with its public pages, its other handlers by path, and its members' part.
+
+        `kept_us` is the time for which a made page is sent to everybody, in microseconds.
+        """
         self.gateway = gateway
         self.store = gateway.service.store
         self.ladder = LocalLadder(gateway.service, READER)
@@ -97,179 +102,225 @@ class Site:
             install=gateway.service.install or INSTALL,
         )
         self.broadcast = Broadcast(gateway, access.url)
-        self._answers = Answers(self.sessions, members, self.renderer, self.with_error_pages)
+        self._member_routes = MemberRoutes(
+            self.sessions, members, self.renderer, self.with_error_pages
+        )
         self._pages = pages
         self._cache = Cache()
         self._kept_us = kept_us
-        self._extended: set[int] = set()
-        """The authors with more time to submit, when a page with a deadline was last made."""
+        self._extended_authors: set[int] = set()
+        """Ids of authors with more time to submit, when a page with a deadline was last made."""
         self._making: dict[tuple[Hashable, LastChanges | None], asyncio.Task[KeptAnswer]] = {}
+        """The answers that are being made, by their key and the last changes of their subject."""
         self.app = self._application(endpoints)
 
     def _application(self, endpoints: Mapping[str, Endpoint]) -> ASGIApp:
-        routes: list[BaseRoute] = []
-        routes += [Route(page.path, self._endpoint(page)) for page in self._pages]
+        """Return the ASGI application of the site: its routes, inside the checks of requests.
+
+        A request passes these checks from the outside in: `Gate` (host and headers), the reader's
+        rate of visits, and for a private ladder a session. Then a route answers it.
+        """
+        routes: list[BaseRoute] = [
+            Route(page.path, self._page_handler(page)) for page in self._pages
+        ]
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
-        routes += [Route("/static/{name}", _static), *self._answers.routes()]
+        routes.append(Route("/static/{name}", _static_file))
+        routes += self._member_routes.routes()
         name_routes(routes)
         if self.access.prefix:
             routes = [Mount(self.access.prefix, routes=routes), Route("/", self._to_prefix)]
-        inner = Starlette(
+        router = Starlette(
             routes=routes,
-            exception_handlers={HTTPException: self.refused, Exception: self.refused},
+            exception_handlers={HTTPException: self.error_response, Exception: self.error_response},
         )
-        inner.router.redirect_slashes = False
-        app: ASGIApp = inner
+        # An address with a slash too many is 404, as every address that is not in the table.
+        router.router.redirect_slashes = False
+        app: ASGIApp = router
         if self.renderer.private:
-            app = MembersOnly(inner, self.sessions, self._answers.open_paths(), self.refused)
-        return Gate(self._counted(app), self.access)
+            open_paths = self._member_routes.open_paths()
+            app = MembersOnly(router, self.sessions, open_paths, self.error_response)
+        return Gate(self._within_rates(app), self.access)
 
-    def _counted(self, app: ASGIApp) -> ASGIApp:
-        """An application for those who have not asked for too many pages, nor for nonsense."""
-        free = f"{self.access.prefix}/static/"  # browsers keep these; a page has several
+    def _within_rates(self, app: ASGIApp) -> ASGIApp:
+        """Return the application behind checks of the reader's rate and of the address's text.
 
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        Scripts and styles are not counted: a page has several, and browsers keep them.
+        """
+        uncounted = f"{self.access.prefix}/static/"
+
+        async def checked(scope: Scope, receive: Receive, send: Send) -> None:
             answer = app
-            if scope["type"] == "http" and not scope["path"].startswith(free):
+            if scope["type"] == "http" and not scope["path"].startswith(uncounted):
                 try:
                     self.gateway.count_visit(scope["client"][0])
                     check_address(scope)
                 except UserError as error:
-                    answer = await self.refused(Request(scope), error)
+                    answer = await self.error_response(Request(scope), error)
             await answer(scope, receive, send)
 
-        return counted
+        return checked
 
-    def _endpoint(self, page: Page[Any]) -> RequestHandler:
+    def _page_handler(self, page: Page[Any]) -> RequestHandler:
+        """Return the handler of requests for a page.
+
+        Everybody gets the same response, which is kept. Only a page with a deadline is made anew
+        for an author who has more time to submit than others.
+        """
+
         async def answer(request: Request) -> Response:
-            query, form = _asked(request, page)
-            key = (page.path, form, *sorted({**query.path, **query.given}.items()))
-            make = partial(self._render, page, query, form, self.ladder)
-            changes = None
-            if page.over is not None and (name := query.text(page.over.parameter)):
-                changes = partial(page.over.changes, self.store, name)
-            everybodys = await self.kept(request, key, make, changes)
-            if not (page.shows_deadline and form == "html" and self._extended):
-                return everybodys
-            author_id = (await self.sessions.seen(request)).visit.caller.author_id
-            if author_id not in self._extended:
-                return everybodys
+            query, format_name = _query_and_format(request, page)
+            key = (page.path, format_name, *sorted({**query.path, **query.given}.items()))
+            make = partial(self._render, page, query, format_name, self.ladder)
+            last_changes = None
+            if page.subject is not None and (name := query.text(page.subject.parameter)):
+                last_changes = partial(page.subject.last_changes, self.store, name)
+            # First the page for everybody: making it reads which authors have more time.
+            response = await self.shared_response(request, key, make, last_changes)
+            if not (page.shows_deadline and format_name == "html" and self._extended_authors):
+                return response
+            author_id = (await self.sessions.visit_of(request)).caller.author_id
+            if author_id not in self._extended_authors:
+                return response
             ladder = LocalLadder(self.gateway.service, replace(READER, author_id=author_id))
-            own = await self.gateway.in_thread(partial(self._render, page, query, form, ladder))
-            return sent(request, own, UNSEEN)
+            body = await self.gateway.in_thread(
+                partial(self._render, page, query, format_name, ladder)
+            )
+            return response_of(request, body, PERSONAL_HEADERS)
 
         return self.with_error_pages(answer)
 
-    def with_error_pages(self, answer: RequestHandler) -> RequestHandler:
-        """The same handler with a page for every error."""
+    def with_error_pages(self, handler: RequestHandler) -> RequestHandler:
+        """Return a handler that answers every error of another one with the page of the error."""
 
-        async def answered(request: Request) -> Any:
+        async def handle(request: Request) -> Any:
             try:
-                return await answer(request)
+                return await handler(request)
             except Exception as error:  # noqa: BLE001  (every error has its page)
-                return await self.refused(request, error)
+                return await self.error_response(request, error)
 
-        return answered
+        return handle
 
-    async def kept(
+    async def shared_response(
         self,
         request: Request,
         key: Hashable,
-        make: Callable[[], Rendered],
-        changes: Callable[[], LastChanges | None] | None,
+        make: Callable[[], ResponseBody],
+        last_changes: Callable[[], LastChanges | None] | None,
     ) -> Response:
-        """An answer that is the same for everybody, made anew or as it is kept under a key.
+        """Return a response that is the same for everybody, from the cache if it may be sent.
 
-        changes  the last changes of what it shows, if that is over
+        `key` names the response in the cache, and `make` makes its body, in a thread.
+        `last_changes` reads the last changes of its subject, or returns None while that is not
+        over: a body of a subject that is over is sent until these change, any other one for a time.
         """
         answer = self._cache.get(key)
         if answer is None or not answer.is_fresh(self.gateway.clock.now_us()):
-            last = None if changes is None else await self.gateway.in_thread(changes)
-            if answer is None or last is None or answer.changes != last:
-                answer = await self._made(key, last, make)
-        tag, file = answer.rendered.tag, answer.rendered.file
-        headers = {"ETag": tag, "Cache-Control": _AGAIN, "Vary": "Accept-Encoding"}
-        headers |= attachment(file) if file else {}
-        if same(request, tag):
+            changes = None if last_changes is None else await self.gateway.in_thread(last_changes)
+            if answer is None or changes is None or answer.changes != changes:
+                answer = await self._make_once(key, changes, make)
+        etag, file = answer.body.etag, answer.body.file
+        headers = {"ETag": etag, "Cache-Control": _REVALIDATE, "Vary": "Accept-Encoding"}
+        if file:
+            headers |= attachment(file)
+        if reader_has(request, etag):
             return Response(status_code=304, headers=headers)
-        return sent(request, answer.rendered, headers)
+        return response_of(request, answer.body, headers)
 
-    async def _made(
-        self, key: Hashable, last: LastChanges | None, make: Callable[[], Rendered]
+    async def _make_once(
+        self, key: Hashable, changes: LastChanges | None, make: Callable[[], ResponseBody]
     ) -> KeptAnswer:
-        """An answer that is made once for all who wait for it."""
-        making = key, last
+        """Make an answer and keep it; requests for it that come meanwhile wait for the same one.
 
-        def make_now() -> Rendered:
+        `changes` are the last changes of its subject, if that is over. They were read before, so
+        that a change that comes while it is made is noticed at the next request.
+        """
+        task_key = key, changes
+
+        def make_now() -> ResponseBody:
             self.store.database.check_place()  # a file that was removed can still be read
             return make()
 
-        async def make_once() -> KeptAnswer:
+        async def make_and_keep() -> KeptAnswer:
             try:
-                rendered = await self.gateway.in_thread(make_now)
-                answer = KeptAnswer(rendered, last, self.gateway.clock.now_us() + self._kept_us)
+                body = await self.gateway.in_thread(make_now)
+                answer = KeptAnswer(body, changes, self.gateway.clock.now_us() + self._kept_us)
                 self._cache.put(key, answer)
                 return answer
             finally:
-                del self._making[making]
+                del self._making[task_key]
 
-        if making not in self._making:
-            self._making[making] = asyncio.create_task(make_once())
-        # One who leaves does not end it for the others.
-        return await asyncio.shield(self._making[making])
+        if task_key not in self._making:
+            self._making[task_key] = asyncio.create_task(make_and_keep())
+        # A reader who leaves cancels this request, and must not cancel the task for the others.
+        return await asyncio.shield(self._making[task_key])
 
-    def _render(self, page: Page[Any], query: Query, form: str, ladder: LocalLadder) -> Rendered:
+    def _render(
+        self, page: Page[Any], query: Query, format_name: str, ladder: LocalLadder
+    ) -> ResponseBody:
+        """Read the document of a page and make its body, as HTML or CSV.
+
+        A page with a deadline also reads again which authors have more time than others.
+        """
         with snapshot():
             data = page.read(ladder, query)
             if page.shows_deadline:
-                self._extended = self.store.seasons.extended()
-        if form == "csv":
+                self._extended_authors = self.store.seasons.extended()
+        if format_name == "csv":
             assert page.csv is not None
             text = "".join(csv_lines(page.csv.rows(data), page.csv.columns))
-            return Rendered.of(text, KINDS["csv"], csv_file(page.csv.name(data), self.store.now()))
-        return Rendered.of(self.renderer.page(page, query, data), KINDS["html"])
+            file = csv_file(page.csv.name(data), self.store.now())
+            return ResponseBody.of(text, KINDS["csv"], file)
+        return ResponseBody.of(self.renderer.page(page, query, data), KINDS["html"])
 
-    async def refused(self, request: Request, error: Exception) -> Response:
-        """The page of an error."""
+    async def error_response(self, request: Request, error: Exception) -> Response:
+        """Return the answer to a request that failed: a page, JSON or a line of text.
+
+        The cause of an error of the server is logged. It is not shown: it may name files.
+        """
         answer = refusal(error)
         if answer.status >= 500 and not isinstance(error, HTTPException):
-            # The operator's terminal, not the reader's: it may name files.
-            where = one_line(request.scope["path"], 200)
+            path = one_line(request.scope["path"], 200)
             cause = error.__cause__ if isinstance(error, ApiError) and error.__cause__ else error
-            known = isinstance(cause, (LadderError, UserError, InvalidRecord))
-            _log.error("%s: %s", where, one_line(str(cause)), exc_info=None if known else cause)
-        said = {**(getattr(error, "headers", None) or {}), **answer.headers}
-        headers = {**NO_STORE, **said}
+            # The message of these says all; any other error is a mistake in this program.
+            is_expected = isinstance(cause, (LadderError, UserError, InvalidRecord))
+            trace = None if is_expected else cause
+            _log.error("%s: %s", path, one_line(str(cause)), exc_info=trace)
+        # An HTTPException may have headers of its own, such as Allow of the status 405.
+        error_headers = getattr(error, "headers", None) or {}
+        headers = {**NO_STORE, **error_headers, **answer.headers}
         if request.scope["path"].endswith(".json"):
-            body, kind = json_text({"error": answer.sentence}), KINDS["json"]
+            body, media_type = json_text({"error": answer.sentence}), KINDS["json"]
         elif request.query_params.get("format") == "csv":
-            body, kind = f"{answer.sentence}\n", "text/plain; charset=utf-8"
+            body, media_type = f"{answer.sentence}\n", "text/plain; charset=utf-8"
         else:
-            member = MEMBER in request.scope
-            body, kind = self.renderer.refusal(answer, member=member), KINDS["html"]
-        return Response(body, answer.status, headers, media_type=kind)
+            is_member = MEMBER in request.scope
+            body = self.renderer.refusal(answer, is_member=is_member)
+            media_type = KINDS["html"]
+        return Response(body, answer.status, headers, media_type=media_type)
 
     async def _to_prefix(self, request: Request) -> Response:
         return RedirectResponse(f"{self.access.prefix}/", 307)
 
 
-def _asked(request: Request, page: Page[Any]) -> tuple[Query, str]:
-    """The parameters and the format. Raises UserError for one that is given twice, or too long."""
-    given = {
-        name: value
-        for name, value in parameters_of(request, (*page.parameters, "format")).items()
-        if value or name == "format"
-    }
-    chosen = given.pop("format", "html")
-    if chosen not in page.formats:
-        known = ", ".join(page.formats)
-        raise UserError(f"this page comes as {known}, not as {quoted(chosen, 40)}")
-    return Query(dict(request.path_params), given), chosen
+def _query_and_format(request: Request, page: Page[Any]) -> tuple[Query, str]:
+    """Return the parameters of a page, and the format in which it is wanted: "html" or "csv".
+
+    Raises UserError for a parameter that is given twice or is too long, and for other formats.
+    """
+    parameters = parameters_of(request, (*page.parameters, "format"))
+    format_name = parameters.pop("format", "html")
+    if format_name not in page.formats:
+        formats = ", ".join(page.formats)
+        raise UserError(f"this page comes as {formats}, not as {quoted(format_name, 40)}")
+    given = {name: value for name, value in parameters.items() if value}
+    return Query(dict(request.path_params), given), format_name
 
 
-async def _static(request: Request) -> Response:
-    found = static_files().get(request.path_params["name"])
-    if found is None:
+async def _static_file(request: Request) -> Response:
+    """Answer with a script or a style sheet; its name has a digest, so it never changes."""
+    body = static_files().get(request.path_params["name"])
+    if body is None:
         raise HTTPException(404)
-    return sent(request, found, {"Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding"})
+    headers = {"Cache-Control": _KEEP_FOR_EVER, "Vary": "Accept-Encoding"}
+    return response_of(request, body, headers)

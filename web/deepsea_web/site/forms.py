@@ -1,16 +1,15 @@
-"""Pages of a reader's own, their forms, and the outcomes of forms.
+"""Personal pages, their forms with the outcomes of these, and the cookies of sessions.
+
+Start reading at `PersonalPage` and `Action`; `SessionAuth` finds the reader of a request. There is
+a cookie for a session, one for visitors who play, and one from which the scripts of pages read who
+is logged in.
 
 Invariants: a page reads and a form acts through `Visit.ladder` alone, so that the service decides
 about rights; a form counts only if it was sent by a page of this site; a refused form is shown
-again as it was typed, but for secrets; a form with a file is read as it arrives, within the
-upload's limits.
-
-Sessions of the site and their cookies: one for a session, one for visitors who play, one that
-tells the scripts of pages who is logged in.
-
-Invariants: a cookie is sent to this site alone, and one that gives a right is not seen by scripts;
-where there is TLS it has the prefix `__Host-`, with which no other host and no plain connection can
-set it. Two ladders on one host have cookies of different names.
+again as it was typed, except for secrets; a form with a file is read as it arrives, within the
+upload's limits. A cookie is sent to this site alone, and one that gives a right is not seen by
+scripts; where there is TLS it has the prefix `__Host-`, with which no other host and no plain
+connection can set it. Two ladders on one host have cookies of different names.
 """
 
 from __future__ import annotations
@@ -51,57 +50,60 @@ from deepsea_web.http import NO_STORE, BodyTooLong, at_most
 from deepsea_web.site.page import KINDS, Query, Visit
 
 Values = Mapping[str, Any]
-"""The values of a template."""
-SIGNED_OUT = "/login"
-"""The page for visitors who want one of their own."""
-_FOREIGN = (
+"""Values of a template, by name."""
+LOGIN_PATH = "/login"
+"""Path of the page to which visitors are sent who ask for a member's page."""
+_FOREIGN_FORM = (
     "This form was not sent by a page of this site: open the page again, and send it from there."
 )
 LONGEST_FIELD = 4096
+"""Bytes of a field in a form with a file."""
 MOST_FIELDS = 16
-_FRAME = 64 * 1024
-"""Bytes of a form besides its file."""
-DRAINED = 32 * 1024 * 1024
+"""Number of fields in a form with a file."""
+_FIELDS_BYTES = 64 * 1024
+"""Bytes of such a form besides its file: fields, headers of parts and the marks between them."""
+DRAINED_BYTES = 32 * 1024 * 1024
+"""Bytes that are still read of a form that is refused already."""
 DRAIN_US = 10_000_000
-"""Bytes, and the time, that are read of a form that is refused already."""
+"""Time for which a form is still read that is refused already."""
 _NO_FILE = "choose a file: a zip or a Python file"
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # what strangers send is no news
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPage:
-    """A page that depends on who looks."""
+class PersonalPage:
+    """A page that depends on its reader."""
 
     path: str
-    """Its address, as that of `Page`."""
+    """Path of its address, such as `/submissions/{id}`; a part in braces has no slash."""
     template: str
-    """In `templates/site`."""
+    """Name of the template's file in `templates/site`."""
     title: Callable[[Values], str]
     read: Callable[[Visit, Query], Values] = lambda visit, query: {}
-    """Values of the template besides `visit`."""
+    """Returns the values of the template besides `visit`."""
     parameters: tuple[str, ...] = ()
-    """The parameters that it knows, besides `done`."""
+    """Names of the parameters that it knows, besides `done`."""
     done: Mapping[str, str] = field(default_factory=dict)
-    """Sentences after a form has done its work, by a word in the address."""
+    """Sentence that is shown after a form has done its work, by the parameter `done`."""
     open: bool = False
     """True if visitors of a private ladder see the page, too."""
     names_visitors: bool = False
-    """True if visitors get a cookie here, by which what they begin is theirs."""
+    """True if visitors get a cookie on it, so that the games that they begin are theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Redirect:
-    """A form did its work; another page says so."""
+    """The outcome of a form that did its work, and after which another page is shown."""
 
     path: str
     done: str = ""
-    """A word of that page's `done`."""
+    """Key of that page's `done` for the sentence that it shows; "" for none."""
     ends_session: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneTimePage:
-    """A form did its work; what it found is shown now and never again."""
+    """The outcome of a form that did its work, shown now and never again: a secret, say."""
 
     template: str
     title: str
@@ -109,95 +111,105 @@ class OneTimePage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedIn:
-    """A session has begun."""
+class SessionStart:
+    """The outcome of a form that began a session."""
 
     secret: str
+    """The secret of the session, which the browser keeps in a cookie."""
     caller: Caller
-    """Whose it is."""
+    """The member with the rights of the session."""
     answer: Redirect | OneTimePage
     seconds: int | None = None
-    """The time for which the browser keeps it; None: until it is closed."""
+    """Time for which the browser keeps the cookie; None: until it is closed."""
 
 
-Outcome = Redirect | OneTimePage | LoggedIn
+Outcome = Redirect | OneTimePage | SessionStart
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """A form, and its work."""
+    """A form of a page, with the function that does its work."""
 
     path: str
-    """The address that the form is sent to."""
-    page: OwnPage
-    """The page that has the form; it is shown again with the reason, if it is refused."""
+    """Path of the address to which the form is sent."""
+    page: PersonalPage
+    """The page with the form; if the form is refused, it is shown again with the reason."""
     act: Callable[[Visit, Form], Outcome]
+    """Does the work. Raises UserError to refuse the form."""
     fields: tuple[str, ...] = ()
-    """The fields that it reads."""
+    """Names of the fields that it reads."""
     secrets: tuple[str, ...] = ()
-    """Those of them that are not shown again."""
+    """Names of the fields that are not shown again after a refusal."""
     has_file: bool = False
     """True if the form comes with the file of a bot."""
 
     def typed(self, form: Form) -> Mapping[str, Sequence[str]]:
-        """The fields that are shown again."""
+        """Return the fields that a refused form shows again as they were typed."""
         return {name: form.list(name) for name in self.fields if name not in self.secrets}
 
 
 @dataclass(frozen=True)
 class Form:
-    """The fields of a form that its action reads. Raises UserError for what makes no sense."""
+    """The fields of a form that its action reads. Raises UserError if one makes no sense."""
 
     fields: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """All values of each field, by its name."""
     archive: Archive | None = None
-    """The bot that came with it, if it takes one."""
+    """The bot that was uploaded with the form, if its action takes one."""
 
     def text(self, name: str) -> str:
-        """A field without the spaces around it; "" if it was not sent."""
-        given = self.fields.get(name, ())
-        if len(given) > 1:
+        """Return a field without the spaces around it; "" if it was not sent."""
+        values = self.fields.get(name, ())
+        if len(values) > 1:
             raise UserError(f"{name} is given twice")
-        return given[0].strip() if given else ""
+        return values[0].strip() if values else ""
 
     def list(self, name: str) -> Sequence[str]:
-        """All fields of that name: the ticked boxes of a list."""
+        """Return all values of a field, as the ticked boxes of a list have the same name."""
         return self.fields.get(name, ())
 
     def number(self, name: str) -> int:
-        """A whole number; 0 if the field is empty."""
-        given = self.text(name)
-        return int(parameter(int, name, given, is_text=True)) if given else 0
+        """Return a field as a whole number; 0 if it is empty."""
+        text = self.text(name)
+        return int(parameter(int, name, text, is_text=True)) if text else 0
 
 
 def check_origin(request: Request, access: Access) -> None:
-    """Raise 403 unless a browser says that one of this site's own pages sends this."""
+    """Raise HTTPException 403 unless the browser says that a page of this site sends the form."""
     if "origin" not in request.headers or is_foreign(request, access):
-        raise HTTPException(403, _FOREIGN)
+        raise HTTPException(403, _FOREIGN_FORM)
 
 
-def form_of(pairs: Sequence[tuple[str, str]], wanted: Sequence[str]) -> Form:
-    """A form with the fields that have these names; others are left out. Raises UserError."""
+def form_of(pairs: Sequence[tuple[str, str]], names: Sequence[str]) -> Form:
+    """Return a form of the sent fields that have these names; others are left out.
+
+    Raises UserError if a text has characters that no page sends.
+    """
     check_texts("the form", pairs)
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
-        if name in wanted:
+        if name in names:
             fields.setdefault(name, []).append(value)
     return Form(fields)
 
 
-# A form with a file
+# ----- A form with a file
 
 
 class _Parser(MultiPartParser):
+    """Starlette's parser of forms; a file larger than PART bytes is kept on the disk."""
+
     spool_max_size = PART
 
 
 async def read_upload(
     request: Request, limits: RemoteLimits, clock: Clock
 ) -> tuple[list[tuple[str, str]], UploadFile]:
-    """The fields of a form, and its file, to be closed.
+    """Read a form with a file as it arrives. Return its other fields, and the file, to be closed.
 
-    Raises UserError, or HTTPException if its sender has left.
+    Raises UserError if the form is refused, and HTTPException if its sender left before its end. Of
+    a refused form the rest is read for a while, because browsers show no answer before they have
+    sent all.
     """
     parts = upload_parts(request, limits, clock)
     try:
@@ -206,7 +218,7 @@ async def read_upload(
             raise UserError("a form with a file is sent as multipart/form-data")
         parser = _Parser(
             request.headers,
-            at_most(parts, limits.archive_bytes + _FRAME),
+            at_most(parts, limits.archive_bytes + _FIELDS_BYTES),
             max_files=1,
             max_fields=MOST_FIELDS,
             max_part_size=LONGEST_FIELD,
@@ -222,18 +234,22 @@ async def read_upload(
         if isinstance(error, BodyTooLong):
             sentence = f"a bot has at most {size_in_words(limits.archive_bytes)}"
         raise UserError(sentence) from None
-    given = form.multi_items()
-    files = [file for _, file in given if isinstance(file, UploadFile)]
+    items = form.multi_items()
+    fields = [(name, value) for name, value in items if isinstance(value, str)]
+    files = [value for _, value in items if isinstance(value, UploadFile)]
     if not files:
         raise UserError(_NO_FILE)
-    return [(name, text) for name, text in given if isinstance(text, str)], files[0]
+    return fields, files[0]
 
 
 def archive_of(file: UploadFile, form: Form) -> Archive:
-    """The archive of a form's file, which is a zip, or a Python file, of which a zip is made."""
+    """Return the archive with the bot of a form: its file, if that is a zip.
+
+    A Python file is packed into one first, and gives the bot its name unless the form has one.
+    """
     if not file.filename:
         raise UserError(_NO_FILE)
-    # Some browsers send a path; a name that is none is refused by what reads the bot.
+    # Some browsers send a path, of either kind, instead of a name.
     name = PurePosixPath(PureWindowsPath(file.filename).name)
     bot, key = form.text("bot"), form.text("key")
     if name.suffix.lower() != ".py":
@@ -246,65 +262,72 @@ def archive_of(file: UploadFile, form: Form) -> Archive:
 
 
 async def _drain(parts: AsyncIterable[bytes], clock: Clock) -> None:
-    """Read on for a while: a browser shows no answer before it has sent all."""
+    """Read the rest of a refused form and drop it, within DRAIN_US and DRAINED_BYTES.
+
+    A browser shows no answer before it has sent all.
+    """
     try:
         async with time_limit(clock, DRAIN_US):
-            async for _ in at_most(parts, DRAINED):
+            async for _ in at_most(parts, DRAINED_BYTES):
                 pass
     except (TimeoutError, BodyTooLong, ApiError, ClientDisconnect):
         return
 
 
-_VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
-UNSEEN = {**NO_STORE, "Vary": "Cookie"}
-"""The headers of what depends on who looks."""
+# ----- Cookies and sessions
+
+_COOKIE_VALUE = re.compile(r"[A-Za-z0-9_.~%-]{1,500}")
+PERSONAL_HEADERS = {**NO_STORE, "Vary": "Cookie"}
+"""Headers of a response that depends on its reader."""
 MEMBER = "deepsea.member"
-"""The key of the caller in the scope of a request with a session."""
+"""Key of the caller in the scope of a request with a session."""
 
 
 class Cookie:
-    """A cookie of the site; one with `scripts` is seen by scripts, too."""
+    """A cookie of the site; scripts see it only if `for_scripts` is True."""
 
-    def __init__(self, access: Access, purpose: str, *, scripts: bool = False) -> None:
+    def __init__(self, access: Access, purpose: str, *, for_scripts: bool = False) -> None:
+        """Name the cookie after its purpose and the site's address.
+
+        With the prefix `__Host-` its path has to be /, so that all ladders on a host get it: a
+        digest of the address in the name tells them apart.
+        """
         address = f"{access.origin}{access.prefix}"
-        # The path has to be / for the prefix, so that the name has to tell ladders apart.
         name = f"deepsea-{purpose}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
-        self._safe = access.origin.startswith("https:")
-        self.name = f"__Host-{name}" if self._safe else name
-        self._scripts = scripts
+        self._has_tls = access.origin.startswith("https:")
+        self.name = f"__Host-{name}" if self._has_tls else name
+        self._for_scripts = for_scripts
 
     def read(self, headers: Sequence[str]) -> str | None:
-        """Its value in the `Cookie` headers; None if it is not there, is none of ours, or is
-        there twice: a cookie of another site may have its name."""
-        pairs = [one.strip().partition("=") for header in headers for one in header.split(";")]
-        values = [value for name, _, value in pairs if name == self.name]
-        return values[0] if len(values) == 1 and _VALUE.fullmatch(values[0]) else None
+        """Return its value from the `Cookie` headers of a request.
+
+        The value is None if the cookie is missing, has characters that this site never sends, or
+        comes twice: then one of them is of another site on this host.
+        """
+        values: list[str] = []
+        for header in headers:
+            for pair in header.split(";"):
+                name, _, value = pair.strip().partition("=")
+                if name == self.name:
+                    values.append(value)
+        return values[0] if len(values) == 1 and _COOKIE_VALUE.fullmatch(values[0]) else None
 
     def give(self, value: str, seconds: int | None = None) -> str:
-        """The `Set-Cookie` header that sets it: for the browser's session, or for a time."""
+        """Return the `Set-Cookie` header that sets it, for so long or until the browser closes."""
         return self._header(value, "" if seconds is None else f"; Max-Age={seconds}")
 
     def take(self) -> str:
-        """The `Set-Cookie` header that removes it."""
+        """Return the `Set-Cookie` header that removes it."""
         return self._header("", "; Max-Age=0")
 
-    def _header(self, value: str, age: str) -> str:
-        secure = "; Secure" if self._safe else ""
-        hidden = "" if self._scripts else "; HttpOnly"
-        return f"{self.name}={value}; Path=/{age}{secure}{hidden}; SameSite=Lax"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A reader, by the cookies of a request."""
-
-    visit: Visit
-    session: str | None
-    """The secret of the session; None of visitors."""
+    def _header(self, value: str, max_age: str) -> str:
+        secure = "; Secure" if self._has_tls else ""
+        hidden = "" if self._for_scripts else "; HttpOnly"
+        return f"{self.name}={value}; Path=/{max_age}{secure}{hidden}; SameSite=Lax"
 
 
 class SessionAuth:
-    """Looks readers up by their cookies, and makes the pages that are theirs alone."""
+    """Looks readers up by their cookies, and makes the responses that are theirs alone."""
 
     def __init__(self, access: Access, gateway: Gateway) -> None:
         self.access = access
@@ -314,23 +337,28 @@ class SessionAuth:
         self.clock = gateway.clock
         self.session = Cookie(access, "session")
         self.visitor = Cookie(access, "visitor")
-        self.author = Cookie(access, "author", scripts=True)
+        self.author = Cookie(access, "author", for_scripts=True)
 
-    async def seen(self, request: Request) -> Seen:
-        """The reader, by the session's cookie if there is one."""
+    async def visit_of(self, request: Request) -> Visit:
+        """Return the visit of a request's reader: a member by the session's cookie, or a visitor.
+
+        A cookie that came over a connection that others can read counts as none. The member is
+        noted in the request's scope, where error pages look.
+        """
         cookies = request.headers.getlist("cookie")
         address = request.client.host if request.client else ""
         session = self.session.read(cookies) if self.access.keeps_secrets(address) else None
         caller: Caller | None = None
         if session is not None:
-            caller = await self.in_thread(partial(self._caller, session, address))
+            caller = await self.in_thread(partial(self._member, session, address))
         if caller is None:
-            session, caller = None, visitor(address)
+            caller = visitor(address)
         else:
             request.scope[MEMBER] = caller
-        return Seen(self.visit(caller, self.visitor.read(cookies)), session)
+        return self.visit(caller, self.visitor.read(cookies))
 
-    def _caller(self, session: str, address: str) -> Caller | None:
+    def _member(self, session: str, address: str) -> Caller | None:
+        """Return the member with this session's secret; None if the session has ended."""
         try:
             return self.service.caller_of(session, address, SecretKind.SESSION)
         except ApiError as error:
@@ -339,20 +367,23 @@ class SessionAuth:
             raise
 
     def visit(self, caller: Caller, visitor: str | None = None) -> Visit:
-        """A visit of a member, or of a visitor, who is known by a cookie alone."""
+        """Return the visit of a caller; `visitor` is the cookie by which visitors are known.
+
+        Members keep no such name, and of the cookie only its digest goes on.
+        """
         if visitor is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())
         return Visit(caller=caller, service=self.service)
 
     def to_login(self, request: Request) -> Response:
-        """A visitor wants what needs a session."""
+        """Send a visitor who asks for a member's page to the login, and back after it."""
         path = request.scope["path"].removeprefix(self.access.prefix)
-        url = self.access.url(SIGNED_OUT, next=None if path == "/" else path)
-        return RedirectResponse(url, 303, UNSEEN)
+        url = self.access.url(LOGIN_PATH, next=None if path == "/" else path)
+        return RedirectResponse(url, 303, PERSONAL_HEADERS)
 
-    def tell_scripts(self, request: Request, seen: Seen, response: Response) -> Response:
-        """The response, with the name of its reader's author if scripts know another one."""
-        author = quote(seen.visit.author, safe="")
+    def with_author_cookie(self, request: Request, visit: Visit, response: Response) -> Response:
+        """Return the response, with the cookie that names the reader to scripts if that is new."""
+        author = quote(visit.author, safe="")
         if author != (self.author.read(request.headers.getlist("cookie")) or ""):
             cookie = self.author.give(author) if author else self.author.take()
             response.headers.append("Set-Cookie", cookie)
@@ -361,6 +392,7 @@ class SessionAuth:
     def html(
         self, text: str, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """A page that depends on who looks."""
-        body = text.encode(errors="replace")
-        return Response(body, status, {**UNSEEN, **(headers or {})}, media_type=KINDS["html"])
+        """Return the response with a page that depends on its reader."""
+        body = text.encode(errors="replace")  # half a character becomes a question mark
+        all_headers = {**PERSONAL_HEADERS, **(headers or {})}
+        return Response(body, status, all_headers, media_type=KINDS["html"])

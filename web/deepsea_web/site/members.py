@@ -1,8 +1,10 @@
-"""Answers requests for a reader's own pages and their forms; keeps others out of a private site.
+"""Handlers of personal pages and their forms, and the check that keeps a private site private.
+
+Start reading at `MemberRoutes`.
 
 Invariants: a form is read only after its origin was checked, and its sender is looked up when the
-whole form is there; a page says why its form was refused, with the fields as they were typed, but
-for secrets; every answer is `no-store`.
+whole form is there; a page says why its form was refused, with the fields as they were typed,
+except secrets; every answer is `no-store`.
 """
 
 from __future__ import annotations
@@ -26,16 +28,15 @@ from deepsea_arena.api.errors import ApiError, RefusalKind
 from deepsea_referee.errors import UserError
 from deepsea_web.http import read_fields
 from deepsea_web.site.forms import (
-    UNSEEN,
+    PERSONAL_HEADERS,
     Action,
     Form,
-    LoggedIn,
     OneTimePage,
     Outcome,
-    OwnPage,
+    PersonalPage,
     Redirect,
-    Seen,
     SessionAuth,
+    SessionStart,
     archive_of,
     check_origin,
     form_of,
@@ -43,30 +44,32 @@ from deepsea_web.site.forms import (
 )
 from deepsea_web.site.page import PageRenderer, Query, Refusal, Visit, parameters_of, refusal
 
-_PLAIN = "What you send here can be read by others: use the https address of this ladder."
-_IN_PATH = re.compile(r"\{(\w+)\}")
+_PLAIN_CONNECTION = (
+    "What you send here can be read by others: use the https address of this ladder."
+)
+_PART_OF_PATH = re.compile(r"\{(\w+)\}")
+"""A part in braces of a page's path, such as `{id}`; its group is the name."""
 RequestHandler = Callable[[Request], Awaitable[Any]]
-OwnEndpoint = Callable[["SessionAuth", "Seen", Request], Awaitable[ASGIApp]]
-"""Answers a request of who looks by itself: a file, a stream."""
-_OPEN = "/static/"
+PersonalEndpoint = Callable[[SessionAuth, Visit, Request], Awaitable[ASGIApp]]
+"""Handler of a reader's request for something other than a page: a file or a stream."""
+_STATIC = "/static/"
 """The beginning of the paths of scripts and styles."""
-Refused = Callable[[Request, Exception], Awaitable[Response]]
-"""Makes the page of an error."""
+ErrorHandler = Callable[[Request, Exception], Awaitable[Response]]
+"""Returns the response with the page of an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Members:
-    """The parts of a site for people with an account."""
+    """The personal pages of a site with their forms, and other handlers by path."""
 
-    pages: Sequence[OwnPage]
+    pages: Sequence[PersonalPage]
     actions: Sequence[Action]
-    endpoints: Mapping[str, OwnEndpoint]
-    """By path."""
+    endpoints: Mapping[str, PersonalEndpoint]
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The addresses of people with an account."""
+class MemberRoutes:
+    """The routes of personal pages and forms, and their handlers."""
 
     sessions: SessionAuth
     members: Members
@@ -74,73 +77,80 @@ class Answers:
     with_error_pages: Callable[[RequestHandler], RequestHandler]
 
     def routes(self) -> list[BaseRoute]:
-        """The addresses of pages, forms and what answers by itself."""
+        """Return the routes of all pages, forms and other handlers.
+
+        An address that is only that of a form leads to the form's page if it is opened by a link or
+        loaded again.
+        """
         pages = self.members.pages
         routes: list[BaseRoute] = [
-            self._route(page.path, partial(self._page, page)) for page in pages
+            self._route(page.path, partial(self._show_page, page)) for page in pages
         ]
+        page_paths = [page.path for page in pages]
         for action in self.members.actions:
-            routes.append(self._route(action.path, partial(self._action, action), "POST"))
-            if action.path not in [page.path for page in pages]:
-                # Somebody reloads what a form has shown, or follows a link to it.
+            routes.append(self._route(action.path, partial(self._receive_form, action), "POST"))
+            if action.path not in page_paths:
                 routes.append(self._route(action.path, partial(self._to_page, action)))
         for path, endpoint in self.members.endpoints.items():
-            routes.append(self._route(path, partial(self._own, endpoint)))
+            routes.append(self._route(path, partial(self._call_endpoint, endpoint)))
         return routes
 
     def open_paths(self) -> frozenset[str]:
-        """The addresses that visitors of a private ladder may ask for."""
+        """Return the paths of the pages that visitors of a private ladder may see."""
         return frozenset(page.path for page in self.members.pages if page.open)
 
-    def _route(self, path: str, answer: RequestHandler, method: str = "GET") -> Route:
-        async def answered(request: Request) -> Any:
+    def _route(self, path: str, handler: RequestHandler, method: str = "GET") -> Route:
+        """Return a route whose handler refuses connections that others can read."""
+
+        async def handle(request: Request) -> Any:
             client = request.client.host if request.client else ""
             if not self.sessions.access.keeps_secrets(client):
-                raise HTTPException(403, _PLAIN)
-            return await answer(request)
+                raise HTTPException(403, _PLAIN_CONNECTION)
+            return await handler(request)
 
-        return Route(path, self.with_error_pages(answered), methods=[method])
+        return Route(path, self.with_error_pages(handle), methods=[method])
 
-    async def _page(self, page: OwnPage, request: Request) -> Response:
-        seen, headers = await self._with_visitor_cookie(page, await self.sessions.seen(request))
-        answer = await self._read(page, seen, request, headers)
-        return self.sessions.tell_scripts(request, seen, answer)
-
-    async def _read(
-        self, page: OwnPage, seen: Seen, request: Request, headers: Mapping[str, str]
-    ) -> Response:
+    async def _show_page(self, page: PersonalPage, request: Request) -> Response:
+        """Answer with a personal page; a visitor who may not see it is sent to the login."""
+        visit, headers = await self._visit_with_cookie(page, request)
         given = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), given)
         try:
-            text = await self.sessions.in_thread(partial(self._made, page, seen.visit, query))
+            text = await self.sessions.in_thread(partial(self._render, page, visit, query))
+            response = self.sessions.html(text, headers=headers)
         except ApiError as error:
-            if error.kind is RefusalKind.UNAUTHENTICATED:
-                return self.sessions.to_login(request)
-            raise
-        return self.sessions.html(text, headers=headers)
+            if error.kind is not RefusalKind.UNAUTHENTICATED:
+                raise
+            response = self.sessions.to_login(request)
+        return self.sessions.with_author_cookie(request, visit, response)
 
-    async def _with_visitor_cookie(
-        self, page: OwnPage, seen: Seen
-    ) -> tuple[Seen, Mapping[str, str]]:
-        """A visitor with a new cookie, if the page names visitors and this one has none."""
-        caller = seen.visit.caller
+    async def _visit_with_cookie(
+        self, page: PersonalPage, request: Request
+    ) -> tuple[Visit, Mapping[str, str]]:
+        """Return the visit of a request, and headers for the response.
+
+        On a page that names visitors, a visitor without a name gets a random one, and the header
+        sets it as a cookie.
+        """
+        visit = await self.sessions.visit_of(request)
+        caller = visit.caller
         if caller.author_id or caller.visitor or not page.names_visitors:
-            return seen, {}
-        raw = await self.sessions.in_thread(self.sessions.service.entropy)
-        key = base64.urlsafe_b64encode(raw).decode().rstrip("=")
-        named = Seen(self.sessions.visit(caller, key), None)
-        return named, {"Set-Cookie": self.sessions.visitor.give(key)}
+            return visit, {}
+        random_bytes = await self.sessions.in_thread(self.sessions.service.entropy)
+        name = base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
+        return self.sessions.visit(caller, name), {"Set-Cookie": self.sessions.visitor.give(name)}
 
-    def _made(
+    def _render(
         self,
-        page: OwnPage,
+        page: PersonalPage,
         visit: Visit,
         query: Query,
         problem: Refusal | None = None,
         typed: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
+        """Read and render a page; after a refused form with the problem and what was typed."""
         values = page.read(visit, query)
-        return self.renderer.own(
+        return self.renderer.personal_page(
             page.template,
             page.title(values),
             visit,
@@ -153,138 +163,159 @@ class Answers:
             },
         )
 
-    # Forms
+    # ----- Forms
 
-    async def _action(self, action: Action, request: Request) -> Response:
+    async def _receive_form(self, action: Action, request: Request) -> Response:
+        """Read a form that a page of this site sends, and do its work."""
         check_origin(request, self.sessions.access)
         if action.has_file:
-            return await self._upload(action, request)
+            return await self._receive_upload(action, request)
         fields = await read_fields(request, self.sessions.clock)
         return await self._act(action, request, form_of(fields, action.fields))
 
-    async def _upload(self, action: Action, request: Request) -> Response:
-        """A form with a file, of somebody who may send one."""
-        seen, form = await self.sessions.seen(request), Form()
+    async def _receive_upload(self, action: Action, request: Request) -> Response:
+        """Read a form with a file, if its sender may upload one now, and do its work.
+
+        Before the fields have been read, a refused form is shown again empty.
+        """
+        visit, form = await self.sessions.visit_of(request), Form()
         limits = self.sessions.service.limits
         try:
-            with self.sessions.gateway.uploading(seen.visit.caller):
+            with self.sessions.gateway.uploading(visit.caller):
                 fields, file = await read_upload(request, limits, self.sessions.clock)
                 with file.file:
                     form = form_of(fields, action.fields)
                     archive = await self.sessions.in_thread(partial(archive_of, file, form))
                     return await self._act(action, request, replace(form, archive=archive))
         except UserError as error:
-            return await self._again(action, seen.visit, form, error)
+            return await self._show_refused(action, visit, form, error)
 
     async def _act(self, action: Action, request: Request, form: Form) -> Response:
-        seen = await self.sessions.seen(request)
-        try:
-            outcome = await self.sessions.in_thread(partial(action.act, seen.visit, form))
-        except UserError as error:
-            return await self._again(action, seen.visit, form, error)
-        return await self._done(outcome, seen.visit)
+        """Do the work of a form, and answer with its outcome or its page with the reason.
 
-    async def _again(self, action: Action, visit: Visit, form: Form, error: UserError) -> Response:
-        """The page of a form that was refused, with the reason and what was typed."""
+        The sender is looked up only now that the whole form is here: the session may have ended
+        while it arrived.
+        """
+        visit = await self.sessions.visit_of(request)
+        try:
+            outcome = await self.sessions.in_thread(partial(action.act, visit, form))
+        except UserError as error:
+            return await self._show_refused(action, visit, form, error)
+        return await self._show_outcome(outcome, visit)
+
+    async def _show_refused(
+        self, action: Action, visit: Visit, form: Form, error: UserError
+    ) -> Response:
+        """Answer with the page of a form that was refused, with the reason and what was typed.
+
+        Raises the error itself if it is a fault of the server, or if the page cannot be shown.
+        """
         problem = refusal(error)
         if problem.status >= 500:
             raise error
-        path = {name: form.text(name) for name in _IN_PATH.findall(action.page.path)}
+        # The form's own address lacks the parts of its page's path: they are fields of the form.
+        path = {name: form.text(name) for name in _PART_OF_PATH.findall(action.page.path)}
         try:
             text = await self.sessions.in_thread(
-                partial(self._made, action.page, visit, Query(path), problem, action.typed(form))
+                partial(self._render, action.page, visit, Query(path), problem, action.typed(form))
             )
         except UserError:
             raise error from None
         return self.sessions.html(text, problem.status, problem.headers)
 
-    async def _done(self, outcome: Outcome, visit: Visit) -> Response:
-        answer: Response
+    async def _show_outcome(self, outcome: Outcome, visit: Visit) -> Response:
+        """Answer with the outcome of a form; sets or removes the cookies of its session."""
+        response: Response
         match outcome:
             case Redirect():
-                # A word of a page's own, and no text of anybody's.
                 url = self.sessions.access.url(outcome.path, done=outcome.done)
-                answer = RedirectResponse(url, 303, UNSEEN)
+                response = RedirectResponse(url, 303, PERSONAL_HEADERS)
                 if outcome.ends_session:
-                    answer.headers.append("Set-Cookie", self.sessions.session.take())
-                    answer.headers.append("Set-Cookie", self.sessions.author.take())
-                return answer
-            case OneTimePage():
-                own = self.renderer.own
-                return self.sessions.html(
-                    await self.sessions.in_thread(
-                        partial(own, outcome.template, outcome.title, visit, outcome.values)
-                    )
+                    response.headers.append("Set-Cookie", self.sessions.session.take())
+                    response.headers.append("Set-Cookie", self.sessions.author.take())
+                return response
+            case OneTimePage(template=template, title=title, values=values):
+                text = await self.sessions.in_thread(
+                    partial(self.renderer.personal_page, template, title, visit, values)
                 )
-            case LoggedIn():
-                # A new login has a new session; the browser's former one ends.
+                return self.sessions.html(text)
+            case SessionStart():
+                # The browser forgets its former session, so that session is ended, too.
                 await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
-                now = self.sessions.visit(outcome.caller)
-                answer = await self._done(outcome.answer, now)
+                new_visit = self.sessions.visit(outcome.caller)
+                response = await self._show_outcome(outcome.answer, new_visit)
                 author = quote(outcome.caller.author, safe="")
                 for cookie in (
                     self.sessions.session.give(outcome.secret, outcome.seconds),
                     self.sessions.author.give(author, outcome.seconds),
                     self.sessions.visitor.take(),
                 ):
-                    answer.headers.append("Set-Cookie", cookie)
-                return answer
+                    response.headers.append("Set-Cookie", cookie)
+                return response
 
     async def _to_page(self, action: Action, request: Request) -> Response:
+        """Lead from the address of a form to its page, or to the list that the page belongs to."""
         url = self.sessions.access.url(action.page.path.partition("/{")[0])
-        return RedirectResponse(url, 303, UNSEEN)
+        return RedirectResponse(url, 303, PERSONAL_HEADERS)
 
-    async def _own(self, endpoint: OwnEndpoint, request: Request) -> ASGIApp:
-        seen = await self.sessions.seen(request)
-        return await endpoint(self.sessions, seen, request)
+    async def _call_endpoint(self, endpoint: PersonalEndpoint, request: Request) -> ASGIApp:
+        visit = await self.sessions.visit_of(request)
+        return await endpoint(self.sessions, visit, request)
 
 
 @dataclass(frozen=True)
 class MembersOnly:
-    """An application for those with a session."""
+    """An application for readers with a session; visitors see the open paths alone."""
 
     app: ASGIApp
     sessions: SessionAuth
     open_paths: Collection[str]
-    refused: Refused
+    error_response: ErrorHandler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on if its reader may make it; answer others with the login or 403."""
         if scope["type"] != "http" or self._is_open(scope["path"]):
             await self.app(scope, receive, send)
             return
         request = Request(scope)
         try:
-            seen = await self.sessions.seen(request)
+            visit = await self.sessions.visit_of(request)
         except Exception as error:  # noqa: BLE001  (every error has its page)
-            answer = await self.refused(request, error)
+            answer = await self.error_response(request, error)
         else:
-            if seen.session is not None:
-                await self.app(scope, receive, _unkept(send))
+            if visit.is_member:
+                await self.app(scope, receive, _with_personal_headers(send))
                 return
             answer = await self._refuse(request)
         await answer(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
         path = path.removeprefix(self.sessions.access.prefix)
-        return path in self.open_paths or path.startswith(_OPEN)
+        return path in self.open_paths or path.startswith(_STATIC)
 
     async def _refuse(self, request: Request) -> Response:
-        wanted = request.query_params.get("format", "html")
+        """Send a visitor who asks for a page to the login; answer any other request with 403.
+
+        Programs that ask for JSON, CSV or a stream could do nothing with the page of the login.
+        """
+        format_name = request.query_params.get("format", "html")
         path = request.scope["path"].removeprefix(self.sessions.access.prefix)
-        # What is made for programs gets no page of another address.
-        is_page = wanted == "html" and not path.startswith("/events")
-        if request.method in ("GET", "HEAD") and is_page and not path.endswith(".json"):
+        is_for_programs = format_name != "html" or path.startswith("/events")
+        is_for_programs = is_for_programs or path.endswith(".json")
+        if request.method in ("GET", "HEAD") and not is_for_programs:
             return self.sessions.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")
-        return await self.refused(request, error)
+        return await self.error_response(request, error)
 
 
-def _unkept(send: Send) -> Send:
-    async def sent(message: Message) -> None:
+def _with_personal_headers(send: Send) -> Send:
+    """Return a `send` whose responses are kept by no browser, as a private ladder needs it."""
+
+    async def send_personal(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            headers.update(UNSEEN)
+            headers.update(PERSONAL_HEADERS)
             del headers["etag"]
         await send(message)
 
-    return sent
+    return send_personal

@@ -1,5 +1,7 @@
-"""Pages of the site: their parameters, the visits of readers, and the way from a page to a body of
-a response: HTML, packing, kept pages, refusals.
+"""Public pages, their parameters, the visits of readers, and how a page becomes a response.
+
+Start reading at `Page`. `PageRenderer` makes its HTML, `ResponseBody` packs it, `Cache` keeps it,
+and `refusal` says what an error means for a reader.
 
 Invariants: rights are decided by the API alone, in `Visit.ladder`; the same page gives the same
 bytes; a refusal says nothing of this program's inside.
@@ -45,134 +47,143 @@ KINDS = {
 }
 """The media types of pages, documents and tables."""
 MOST_BYTES = 32 * 1024 * 1024
-_SMALL = 512
-"""Bytes; a shorter body is not worth packing."""
+"""Size of all responses in the cache, with their packed forms."""
+_LEAST_PACKED_BYTES = 512
+"""Size of the smallest body that is worth packing."""
 LONGEST_SENTENCE = 300
-"""Characters of a sentence."""
+"""Characters of a refusal's sentence; the rest is cut off."""
 _SENTENCES = {
     404: "There is no such page.",
     405: "This address can be read, and nothing else.",
     503: "The ladder cannot be read at the moment; try again.",
 }
-_FAILED = "This page cannot be made; the operator's log says why."
+_PAGE_FAILED = "This page cannot be made; the operator's log says why."
 LONGEST_PARAMETER = 100
-"""Characters of a parameter."""
+"""Characters of a parameter in an address; a longer one is refused."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """Somebody who looks at pages."""
+    """A visit of a reader, with the reader's rights: a member's with a session, or a visitor's."""
 
     caller: Caller
     service: LadderService
 
     @cached_property
     def ladder(self) -> LocalLadder:
-        """The ladder, as the caller may use it."""
+        """The ladder with the caller's rights: a method that they lack raises ApiError."""
         return LocalLadder(self.service, self.caller)
 
     @property
     def author(self) -> str:
-        """The name of who looks; "" of a visitor."""
+        """The reader's name as an author; "" for a visitor."""
         return self.caller.author
 
     @property
+    def is_member(self) -> bool:
+        """True if the reader has a session."""
+        return bool(self.caller.author_id)
+
+    @property
     def is_admin(self) -> bool:
-        """True if links to the pages of admins are shown."""
+        """True if the reader is an admin, and so sees links to the pages of admins."""
         return self.caller.role >= Role.ADMIN
 
 
 @dataclass(frozen=True)
 class Query:
-    """The parameters of a page. Raises UserError if one makes no sense."""
+    """The parameters with which a page is asked for. Raises UserError if one makes no sense."""
 
     path: Mapping[str, str] = field(default_factory=dict)
-    """The parts of the path that the page's address names."""
+    """Values of the parts in braces of the page's path, by name."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """The parameters, of those that the page knows; an empty one was not given."""
+    """Values of the parameters that the page knows, by name; empty ones are left out."""
 
     def text(self, name: str) -> str | None:
-        """A parameter, or a part of the path; None if it was not given."""
+        """Return a part of the path or a parameter; None if it was not given."""
         return self.path.get(name, self.given.get(name))
 
     def flag(self, name: str) -> bool:
-        """True if a box was ticked."""
-        given = self.given.get(name)
-        return bool(given) and bool(parameter(bool, name, given, is_text=True))
+        """Return True if the parameter of a box says that it was ticked."""
+        text = self.given.get(name)
+        return bool(text) and bool(parameter(bool, name, text, is_text=True))
 
     def number(self, name: str) -> int:
-        """A whole number; 0 if it was not given. Its bounds are those of the API."""
-        given = self.text(name)
-        return int(parameter(int, name, given, is_text=True)) if given else 0
+        """Return a parameter as a whole number, 0 if it was not given; the API checks bounds."""
+        text = self.text(name)
+        return int(parameter(int, name, text, is_text=True)) if text else 0
 
 
-class Over(NamedTuple):
-    """Something that pages are about and that may be over: then they are kept until it changes."""
+class Subject(NamedTuple):
+    """The game or season of a page. Once it is over, the page is kept until it changes."""
 
     parameter: str
-    """The parameter of a page, or the part of its path, that names it."""
-    changes: Callable[[Store, str], LastChanges | None]
-    """The last changes of the subject; None if it is not over."""
+    """Name of the parameter, or of the part of the path, that names the subject."""
+    last_changes: Callable[[Store, str], LastChanges | None]
+    """Returns the last changes of the subject with this name; None if it is not over."""
 
 
-GAME_OVER = Over("id", lambda store, game_id: store.changes.of_game(game_id))
-SEASON_OVER = Over("season", lambda store, name: store.changes.of_season(name))
+GAME_SUBJECT = Subject("id", lambda store, game_id: store.changes.of_game(game_id))
+SEASON_SUBJECT = Subject("season", lambda store, name: store.changes.of_season(name))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Csv(Generic[T]):
-    """The CSV of a page."""
+    """The CSV of a page, made of the page's document."""
 
     columns: Sequence[str]
     rows: Callable[[T], Iterable[Mapping[str, Any]]]
+    """Returns the rows of a document; each has a value for every column."""
     name: Callable[[T], str]
-    """What its file is called, such as `standings-spring`; the time comes behind it."""
+    """Returns the name of the file, such as `standings-spring`; `csv_file` adds the time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page(Generic[T]):
-    """A page of the site, the same for everybody but for those who have more time to submit.
+    """A page of the site, the same for everybody except authors who have more time to submit.
 
-    `read` asks the ladder for a document; NotOnLadder is the status 404 and UserError 400, each
-    with its message. The template has the document as `data`, and besides it what `extras` makes,
-    such as pictures.
+    `read` asks the ladder for the page's document. If it raises NotOnLadder, the reader gets the
+    status 404, and 400 for UserError, each with the error's message. The template gets the document
+    as `data`, and the values that `extras` makes of it, such as pictures.
     """
 
     path: str
-    """Its address, such as `/bots/{name}`; a part in braces has no slash."""
+    """Path of its address, such as `/bots/{name}`; a part in braces has no slash."""
     template: str
-    """In `templates/site`."""
+    """Name of the template's file in `templates/site`."""
     read: Callable[[LadderApi, Query], T]
     title: Callable[[T], str]
-    """Its name in a tab, a list of bookmarks and a preview."""
+    """Returns the page's title in a tab, a list of bookmarks and a preview."""
     summary: Callable[[T], str]
-    """A sentence for previews and search engines."""
+    """Returns a sentence for previews and search engines."""
     parameters: tuple[str, ...] = ()
-    """The parameters that it knows, besides `format`."""
+    """Names of the parameters that it knows, besides `format`."""
     csv: Csv[T] | None = None
     extras: Callable[[T], Mapping[str, Any]] = lambda data: {}
-    over: Over | None = None
-    """The game or season that it is about; None: what it shows is never over."""
+    subject: Subject | None = None
+    """The game or season that it is about; None if what it shows is never over."""
     nav: str | None = None
-    """Its name in the navigation; None: it is not there."""
+    """Its name in the navigation; None if it is not linked there."""
     shows_deadline: bool = False
-    """True if it shows a deadline, and so differs for members who have more time than others."""
+    """True if it shows a deadline, and so differs for authors who have more time than others."""
 
     @property
     def formats(self) -> tuple[str, ...]:
+        """The values of the parameter `format` that the page answers."""
         return ("html", "csv") if self.csv else ("html",)
 
 
 def csv_file(name: str, now_ms: int) -> str:
-    """The name of a CSV file: of what it is, and of when it was made."""
+    """Return the name of a CSV file with the time at which it is made, to the minute."""
     return f"{name}-{utc_time(now_ms):%Y-%m-%dT%H%MZ}.csv"
 
 
 def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
-    """The parameters with these names, so that nobody fills a cache with addresses of one page.
+    """Return the parameters of a request that have these names; others are left out.
 
-    Raises UserError for one that is given twice, or too long.
+    A page must not depend on others: kept pages have their parameters as key, and a reader could
+    fill the cache with copies of one page. Raises UserError if one is given twice or is too long.
     """
     known = tuple(names)
     given: dict[str, str] = {}
@@ -188,7 +199,7 @@ def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
 
 
 def season_of(ladder: LadderApi, query: Query) -> str:
-    """The season that a page is about: the newest open one, unless another was named."""
+    """Return the season that a page is about: the named one, else the newest open season."""
     return query.text("season") or ladder.season_name
 
 
@@ -198,7 +209,7 @@ class Refusal(NamedTuple):
     status: int
     sentence: str
     retry_after: int | None = None
-    """In so many seconds it is worth another try."""
+    """Seconds after which it is worth another try; None if there is no such time."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -210,111 +221,124 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rendered:
-    """The body of a response."""
+class ResponseBody:
+    """The body of a response in both forms in which it is sent, as it is and packed."""
 
-    body: bytes
-    kind: str
-    """Its media type."""
-    packed: bytes | None = field(repr=False)
-    """The body by gzip, for clients that take it."""
-    tag: str
-    """The body's ETag: the digest of its bytes."""
+    plain: bytes
+    media_type: str
+    gzipped: bytes | None = field(repr=False)
+    """The body packed by gzip, for clients that take it; None if it is too short for that."""
+    etag: str
+    """The ETag of both forms: a digest of the plain one."""
     file: str = ""
-    """The name of the file as which browsers save it; "": they show it."""
+    """Name of the file as which browsers save it; "" if they show it instead."""
 
     @classmethod
-    def of(cls, text: str, kind: str, file: str = "") -> Rendered:
-        """The body with this text."""
+    def of(cls, text: str, media_type: str, file: str = "") -> ResponseBody:
+        """Encode and pack a text, and compute its ETag."""
         # Half a character, as a damaged record may have, becomes a question mark.
-        body = text.encode(errors="replace")
-        packed = gzip.compress(body, 6, mtime=0) if len(body) >= _SMALL else None
-        # Weak: the packed form has the same one.
-        return cls(body, kind, packed, f'W/"{hashlib.sha256(body).hexdigest()[:24]}"', file)
+        plain = text.encode(errors="replace")
+        # mtime=0: the same text gives the same bytes, whenever it is packed.
+        gzipped = gzip.compress(plain, 6, mtime=0) if len(plain) >= _LEAST_PACKED_BYTES else None
+        # A weak tag (`W/`), since the packed form, which has other bytes, has the same one.
+        etag = f'W/"{hashlib.sha256(plain).hexdigest()[:24]}"'
+        return cls(plain, media_type, gzipped, etag, file)
 
     @property
     def size(self) -> int:
-        return len(self.body) + len(self.packed or b"")
+        """The memory that both forms take, in bytes."""
+        return len(self.plain) + len(self.gzipped or b"")
 
 
 class KeptAnswer(NamedTuple):
-    """A body that is sent to all who ask for it."""
+    """A body in the cache, which is sent to everybody who asks for it."""
 
-    rendered: Rendered
+    body: ResponseBody
     changes: LastChanges | None
-    """The last changes of what it shows, when it was made; None if that was not over."""
+    """The last changes of the page's subject when it was made; None if that was not over."""
     until_us: int
-    """The time until which it is sent, if what it shows is not over."""
+    """The time until which the body is sent, if its subject is not over."""
 
     def is_fresh(self, now_us: int) -> bool:
-        """True if it may be sent without a look into the store."""
+        """Return True if it may be sent without reading the store."""
         return self.changes is None and now_us < self.until_us
 
 
 class Cache:
-    """Answers by key, within a bound of memory; one event loop uses it."""
+    """Answers by key, within a bound of memory; it is used in one event loop alone."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
-        self._most = most_bytes
+        self._most_bytes = most_bytes
         self._size = 0
-        self._kept: OrderedDict[Hashable, KeptAnswer] = OrderedDict()
+        self._answers: OrderedDict[Hashable, KeptAnswer] = OrderedDict()
+        """The answers, those that were used longest ago first."""
 
     def get(self, key: Hashable) -> KeptAnswer | None:
-        found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
+        """Return the answer with a key and count this as its last use; None if there is none."""
+        answer = self._answers.get(key)
+        if answer is not None:
+            self._answers.move_to_end(key)
+        return answer
 
     def put(self, key: Hashable, answer: KeptAnswer) -> None:
-        """Keep it in place of a former one, and forget those that were used longest ago."""
-        former = self._kept.pop(key, None)
-        self._size -= 0 if former is None else former.rendered.size
-        if answer.rendered.size > self._most:
+        """Keep an answer in place of a former one, and drop those that were used longest ago.
+
+        An answer that is larger than the whole cache is not kept, and no other is dropped for it.
+        """
+        former = self._answers.pop(key, None)
+        if former is not None:
+            self._size -= former.body.size
+        if answer.body.size > self._most_bytes:
             return
-        self._kept[key] = answer
-        self._size += answer.rendered.size
-        while self._size > self._most:
-            _, gone = self._kept.popitem(last=False)
-            self._size -= gone.rendered.size
+        self._answers[key] = answer
+        self._size += answer.body.size
+        while self._size > self._most_bytes:
+            _, oldest = self._answers.popitem(last=False)
+            self._size -= oldest.body.size
 
 
-def same(request: Request, tag: str) -> bool:
-    """True if the reader has this already."""
-    given = request.headers.get("if-none-match", "")
-    return tag in [one.strip() for one in given.split(",")]
+def reader_has(request: Request, etag: str) -> bool:
+    """Return True if the reader's browser has the body with this ETag already."""
+    etags = request.headers.get("if-none-match", "").split(",")
+    return etag in [text.strip() for text in etags]
 
 
-def sent(request: Request, rendered: Rendered, headers: Mapping[str, str]) -> Response:
-    """A body as the reader takes it: packed, or as it is."""
-    packed = rendered.packed is not None and _takes_gzip(request)
-    body = rendered.packed if packed and rendered.packed is not None else rendered.body
-    encoding = {"Content-Encoding": "gzip"} if packed else {}
-    return Response(body, headers={**headers, **encoding}, media_type=rendered.kind)
+def response_of(request: Request, body: ResponseBody, headers: Mapping[str, str]) -> Response:
+    """Return the response with a body, packed if the reader takes that."""
+    content, encoding = body.plain, {}
+    if body.gzipped is not None and _takes_gzip(request):
+        content, encoding = body.gzipped, {"Content-Encoding": "gzip"}
+    return Response(content, headers={**headers, **encoding}, media_type=body.media_type)
 
 
 def _takes_gzip(request: Request) -> bool:
-    for word in request.headers.get("accept-encoding", "").lower().split(","):
-        name, _, quality = word.partition(";")
+    """Return True if the header Accept-Encoding names gzip, and not with the quality 0."""
+    for coding in request.headers.get("accept-encoding", "").lower().split(","):
+        name, _, quality = coding.partition(";")
         if name.strip() == "gzip":
             return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False
 
 
 @cache
-def static_files() -> Mapping[str, Rendered]:
-    """The files of the site by their names with a digest."""
+def static_files() -> Mapping[str, ResponseBody]:
+    """Return the scripts and styles of the site, by their file names with a digest in them."""
     names = static_names()
     return {
-        names[name]: Rendered.of(text, FILE_KINDS[name.rpartition(".")[2]])
+        names[name]: ResponseBody.of(text, FILE_KINDS[name.rpartition(".")[2]])
         for name, text in static_texts().items()
     }
 
 
 def refusal(error: Exception) -> Refusal:
-    """The refusal that an error stands for; 500 for a mistake of this program's own."""
+    """Return the refusal that an error stands for.
+
+    An error that this function does not know is a mistake in this program: it gives the status 500,
+    and its message, which may name files, is not shown.
+    """
     match error:
-        case ApiError(kind=kind, retry_after=after):
-            return Refusal(STATUS[kind], _sentence(error), after)
+        case ApiError(kind=kind, retry_after=retry_after):
+            return Refusal(STATUS[kind], _sentence(error), retry_after)
         case NotOnLadder():
             return Refusal(404, _sentence(error))
         case UserError():
@@ -326,54 +350,56 @@ def refusal(error: Exception) -> Refusal:
         case StoreDamaged(row=row) if row:
             return refusal(refusal_of(error))
         case StoreError():
-            return Refusal(500, _FAILED)
+            return Refusal(500, _PAGE_FAILED)
         case HTTPException(status_code=status, detail=detail):
-            usual = detail == HTTPStatus(status).phrase
-            return Refusal(status, _SENTENCES.get(status, detail) if usual else detail)
-    return Refusal(500, _FAILED)
+            # Without a detail of its own the exception has the bare phrase of its status.
+            has_own_detail = detail != HTTPStatus(status).phrase
+            return Refusal(status, detail if has_own_detail else _SENTENCES.get(status, detail))
+    return Refusal(500, _PAGE_FAILED)
 
 
 def _sentence(error: Exception) -> str:
+    """Return an error's message as a sentence, with a capital and a full stop."""
     text = one_line(str(error), LONGEST_SENTENCE)
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 @dataclass(frozen=True)
 class PageRenderer:
-    """Renders pages; every template has it as `site`."""
+    """Renders templates to HTML; every template has the renderer as `site`."""
 
     access: Access
     navigation: Sequence[tuple[str, str]]
-    """Names and paths of the pages that are linked from every page."""
+    """Name and path of each page that is linked from every page."""
     author_cookie: str
-    """The name of the cookie by which scripts know who is logged in."""
+    """Name of the cookie from which scripts read the name of the reader."""
     now_ms: Callable[[], int]
-    """The time by the ladder's clock, in milliseconds since 1970."""
+    """Returns the time by the ladder's clock, in milliseconds since 1970."""
     private: bool = False
     """True if visitors see the login and nothing else."""
     install: str = ""
-    """The line that installs the program."""
+    """The command that installs the program, as pages show it."""
     alone: bool = False
-    """True if its pages are those of one seat, without the others of a ladder."""
+    """True if the site is one seat of `play --browser`, without the other pages of a ladder."""
 
     def url(self, path: str, **query: object) -> str:
+        """Return the address of a path of this site; parameters that are None are left out."""
         return self.access.url(path, **query)
 
     def now(self) -> datetime:
-        """The time by the ladder's clock."""
+        """Return the time by the ladder's clock."""
         return utc_time(self.now_ms())
 
     def static(self, name: str) -> str:
-        """The address of a script or a style sheet."""
+        """Return the address of a script or a style sheet."""
         return self.access.url(f"/static/{static_names()[name]}")
 
-    def page(
-        self,
-        page: Page[T],
-        query: Query,
-        data: T,
-    ) -> str:
-        """A page as HTML."""
+    def page(self, page: Page[T], query: Query, data: T) -> str:
+        """Render a page with its document, as HTML.
+
+        `with_query` lets templates link to the page with other parameters: those that are given,
+        with changed ones in their places.
+        """
         path = page.path.format_map(query.path)
         return self._render(
             page.template,
@@ -389,10 +415,21 @@ class PageRenderer:
             **page.extras(data),
         )
 
-    def own(self, template: str, title: str, visit: Visit, values: Mapping[str, Any]) -> str:
-        """A page that depends on who looks, as HTML."""
-        given = {"query": Query(), "done": None, "problem": None, "typed": {}, **values}
-        given.setdefault("current", "Account")
+    def personal_page(
+        self, template: str, title: str, visit: Visit, values: Mapping[str, Any]
+    ) -> str:
+        """Render a page that depends on its reader, as HTML.
+
+        `values` are those of the template; the parts that all such pages share have defaults: the
+        query, the outcome of a form, and the entry of the navigation.
+        """
+        defaults: Mapping[str, Any] = {
+            "query": Query(),
+            "done": None,
+            "problem": None,
+            "typed": {},
+            "current": "Account",
+        }
         return self._render(
             template,
             visit=visit,
@@ -400,11 +437,11 @@ class PageRenderer:
             summary=words.name(title),
             canonical=None,
             closed=self.private and not visit.author,
-            **given,
+            **{**defaults, **values},
         )
 
-    def refusal(self, refusal: Refusal, *, member: bool = False) -> str:
-        """The page of a refusal; on a private ladder visitors see no navigation there."""
+    def refusal(self, refusal: Refusal, *, is_member: bool = False) -> str:
+        """Render the page of a refusal; visitors of a private ladder see no navigation on it."""
         return self._render(
             "error.html",
             refusal=refusal,
@@ -412,9 +449,10 @@ class PageRenderer:
             summary=refusal.sentence,
             canonical=None,
             current=None,
-            closed=self.private and not member,
+            closed=self.private and not is_member,
         )
 
     def _render(self, template: str, **values: Any) -> str:
-        given: Mapping[str, Any] = {"site": self, "w": words, "closed": False, **values}
-        return load_template(f"site/{template}").render(given)
+        """Render a template; `closed` hides the navigation from visitors of a private ladder."""
+        context: Mapping[str, Any] = {"site": self, "w": words, "closed": False, **values}
+        return load_template(f"site/{template}").render(context)

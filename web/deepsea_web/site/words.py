@@ -16,57 +16,60 @@ from deepsea_referee.person import action_words as action_words
 from deepsea_rules.printable import one_line
 
 SOON_S = 100
-"""Seconds; a longer wait is said with its end."""
+"""Seconds of a wait from which on pages also say when it ends."""
 NOTHING = "–"
+"""What a table shows where there is no value."""
 SCOPES = {
     "read": "read what is yours",
     "submit": "submit and withdraw bots",
     "admin": "administer the ladder",
 }
-"""The rights of a token with a scope."""
+"""The rights that each scope of a token gives."""
 _MINUS = "\u2212"
 
 
 def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
-    """A number, or a dash where there is none."""
+    """Return a number with so many decimals, or a dash if it is None; `sign` writes + too."""
     if value is None:
         return NOTHING
     text = f"{value:{'+' if sign else ''},.{digits}f}"
-    if not float(text.replace(",", "")):  # what is rounded to nothing has no sign
+    if not float(text.replace(",", "")):  # a number that is rounded to 0 has no sign
         text = f"{0.0:.{digits}f}"
     return text.replace("-", _MINUS)
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """A share of one, in percent."""
+    """Return a share between 0 and 1 in percent, or a dash if it is None."""
     return NOTHING if share is None else f"{100 * share:.{digits}f} %"
 
 
 def result(game: GameLine) -> str:
-    """Placements with the points."""
+    """Return the result of a game: the bots by placement, each with its points."""
     return ", ".join(
         f"{seat.placement}. {name(seat.bot, 40)} {seat.points}" for seat in game.by_placement()
     )
 
 
-def count(number: int, what: str, several: str | None = None) -> str:
-    """`1 game`, `2,000 games`."""
-    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number of things, such as `1 game` or `2,000 games`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def progress(done: int, of_all: int) -> str:
-    """`12`, `3 of 12`."""
+    """Return a part of a number, such as `3 of 12`, or the number alone if all is done."""
     return f"{done:,}" if done == of_all else f"{done:,} of {of_all:,}"
 
 
-def may(scopes: Sequence[str]) -> str:
-    """The rights of a token with these scopes."""
-    words = [SCOPES.get(scope, scope) for scope in scopes]
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+def rights(scopes: Sequence[str]) -> str:
+    """Return the rights of a token with these scopes, such as `read what is yours`."""
+    phrases = [SCOPES.get(scope, scope) for scope in scopes]
+    if len(phrases) < 2:
+        return "".join(phrases)
+    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 def duration(time: timedelta) -> str:
-    """`40 s`, `3 min`, `2 h 5 min`."""
+    """Return a duration in words, such as `40 s`, `3 min` or `2 h 5 min`."""
     seconds = max(0, round(time.total_seconds()))
     if seconds < 100:
         return f"{seconds} s"
@@ -75,7 +78,10 @@ def duration(time: timedelta) -> str:
 
 
 def time_left(until: datetime, now: datetime) -> str:
-    """What follows a deadline; a script goes on with the same words."""
+    """Return the words that follow a deadline on a page, such as `, in 2 d 5 h`.
+
+    The script of the page counts down with the same words.
+    """
     minutes = minutes_left(until, now)
     if minutes < 0:
         return ", which is over"
@@ -87,42 +93,49 @@ def time_left(until: datetime, now: datetime) -> str:
 
 
 def wait(seconds: int) -> str:
-    """How long to wait."""
+    """Return a wait in words, such as `3 min`."""
     return duration(timedelta(seconds=seconds))
 
 
 def later(now: datetime, seconds: int) -> datetime:
-    """The first whole minute after so many seconds."""
+    """Return a time after so many seconds, of which the minute alone is shown.
+
+    It is up to 59 seconds late: at the shown minute, which cuts the seconds off, the wait is over.
+    """
     return now + timedelta(seconds=seconds + 59)
 
 
 def minutes_left(until: datetime, now: datetime) -> int:
-    """Whole minutes until a time; -1 if it is over."""
+    """Return the whole minutes until a time; -1 if it is over."""
     return (until - now) // timedelta(minutes=1) if until > now else -1
 
 
 def mebibytes(size: int) -> str:
-    """`16 MiB`."""
+    """Return a number of bytes in mebibytes, such as `16 MiB`."""
     return f"{size / 2**20:,.4g} MiB"
 
 
-def submission(one: Submission) -> str:
-    """The progress of a submission."""
-    match one.state:
+def submission(line: Submission) -> str:
+    """Return the progress of a submission in words, or its state once it is decided."""
+    match line.state:
+        case "queued" if line.ahead:
+            return f"waits, {count(line.ahead, 'submission')} before it"
         case "queued":
-            return f"waits, {count(one.ahead, 'submission')} before it" if one.ahead else "is next"
+            return "is next"
+        case "running" if line.of_games:
+            return f"is checked: game {line.games} of {line.of_games}"
         case "running":
-            return f"is checked: game {one.games} of {one.of_games}" if one.of_games else "is read"
+            return "is read"
         case "failed":
             return "could not be checked"
-    return str(one.state)
+    return str(line.state)
 
 
-def analysis(one: LadderAnalysis) -> str:
-    """The progress of an analysis."""
-    match one.state:
-        case TaskState.QUEUED if one.ahead:
-            return f"The analysis is queued, {one.ahead} before it."
+def analysis(line: LadderAnalysis) -> str:
+    """Return the progress of an analysis as a sentence."""
+    match line.state:
+        case TaskState.QUEUED if line.ahead:
+            return f"The analysis is queued, {line.ahead} before it."
         case TaskState.QUEUED:
             return "The analysis is queued, it is next."
         case TaskState.RUNNING:
@@ -133,22 +146,22 @@ def analysis(one: LadderAnalysis) -> str:
 
 
 def minute(time: datetime) -> str:
-    """A time in UTC, to the minute."""
+    """Return a time in UTC to the minute, such as `2026-03-01 14:05`."""
     return time.strftime("%Y-%m-%d %H:%M")
 
 
 def field_time(time: datetime | None) -> str:
-    """A time in UTC as the value of a form's field for times; "" for none."""
+    """Return a time in UTC as the value of a form's field for times; "" for None."""
     return "" if time is None else time.strftime("%Y-%m-%dT%H:%M")
 
 
 def head(column: TableColumn) -> str:
-    """The heading of a column."""
+    """Return the heading of a column of a table."""
     return column.title or column.head.capitalize()
 
 
 def cell(line: object, column: TableColumn) -> str:
-    """The value of a line in a column, without links."""
+    """Return the text of a table's cell: the value of a line in a column, as its form says."""
     value = getattr(line, column.field)
     match value:
         case None | "" | ():
@@ -165,10 +178,10 @@ def cell(line: object, column: TableColumn) -> str:
 
 
 def machine(time: datetime) -> str:
-    """A time in UTC as a program reads it."""
+    """Return a time in UTC as programs read it, such as `2026-03-01T14:05:00Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def name(text: str, longest: int = 200) -> str:
-    """A stranger's text in one line, without what would change the lines around it."""
+    """Return a stranger's text in one line, without characters that change the text around it."""
     return one_line(text, longest)

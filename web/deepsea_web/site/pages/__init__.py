@@ -1,7 +1,7 @@
-"""The pages of the site, a module for each.
+"""The pages of the site: a module for each subject, and the tables of all pages and handlers here.
 
-A new page is a module with a `Page` or an `OwnPage`, a template in `templates/site` and a line
-here.
+A new page is a `Page` or a `PersonalPage` in a module, a template in `templates/site` and a line in
+a table.
 """
 
 from __future__ import annotations
@@ -28,10 +28,14 @@ ENDPOINTS: Mapping[str, Endpoint] = {
     "/start/{bot}.zip": standings.starter_zip,
     "/events": games.events,
 }
-"""Handlers of requests that no page answers, by path."""
+"""Handlers of requests for files and streams that everybody may get, by path."""
 MEMBERS = Members(
-    pages=(*members.PAGES, games.OWN, games.ANALYSIS, games.PLAY, games.SEAT, *admin.PAGES),
-    actions=(*members.ACTIONS, games.ASK, games.BEGIN, games.DEED, *admin.ACTIONS),
+    pages=(*members.PAGES, games.OWN_LOGS, games.ANALYSIS, games.PLAY, games.SEAT, *admin.PAGES),
+    actions=(
+        *members.ACTIONS,
+        *(games.REQUEST_ANALYSIS, games.BEGIN_GAME, games.SEAT_FORM),
+        *admin.ACTIONS,
+    ),
     endpoints={
         "/admin/overview.csv": admin.overview_csv,
         "/account/bots/{bot}/bot.zip": members.bot_zip,
@@ -39,4 +43,4 @@ MEMBERS = Members(
         "/play/{id}/news": games.seat_news,
     },
 )
-"""The parts of the site for people with an account."""
+"""The personal pages, their forms, and handlers of a member's files and streams."""

@@ -1,5 +1,4 @@
-"""Administration: the overview of the class with what waits, the season, codes, authors, bots, the
-audit log."""
+"""Pages of admins: the overview of all authors, the season, codes, authors, bots, the audit log."""
 
 from __future__ import annotations
 
@@ -14,20 +13,21 @@ from deepsea_ladder.model import parse_time
 from deepsea_referee.errors import UserError
 from deepsea_web.http import attachment
 from deepsea_web.site.forms import (
-    UNSEEN,
+    PERSONAL_HEADERS,
     Action,
     Form,
     OneTimePage,
-    OwnPage,
+    PersonalPage,
     Redirect,
-    Seen,
     SessionAuth,
     Values,
 )
 from deepsea_web.site.page import KINDS, Query, Visit, csv_file
 
 ENTRIES = 200
+"""Entries of the audit log that its page shows, the newest."""
 SUBMISSIONS = 50
+"""Submissions that the page of an author shows, the newest."""
 
 
 def _read_season(visit: Visit, query: Query) -> Values:
@@ -36,15 +36,17 @@ def _read_season(visit: Visit, query: Query) -> Values:
 
 
 def _read_author(visit: Visit, query: Query) -> Values:
-    wanted = names.key(query.text("author") or "")
-    for one in visit.ladder.authors():
-        if names.key(one.author) == wanted:
-            submissions = visit.ladder.submissions(author=one.author, limit=SUBMISSIONS)
-            return {"one": one, "submissions": submissions}
+    """Read an author by the name in the address, in any case, with the newest submissions."""
+    key = names.key(query.text("author") or "")
+    for author in visit.ladder.authors():
+        if names.key(author.author) == key:
+            submissions = visit.ladder.submissions(author=author.author, limit=SUBMISSIONS)
+            return {"author": author, "submissions": submissions}
     raise NotOnLadder("there is no such author")
 
 
 def _read_overview(visit: Visit, query: Query) -> Values:
+    """Read all authors with their standing, submissions that wait, and games in quarantine."""
     return {
         "overview": visit.ladder.overview(season=visit.ladder.season_name),
         "columns": OVERVIEW_COLUMNS,
@@ -53,28 +55,28 @@ def _read_overview(visit: Visit, query: Query) -> Values:
     }
 
 
-async def overview_csv(sessions: SessionAuth, seen: Seen, request: Request) -> Response:
-    """The overview as CSV."""
-    ladder = seen.visit.ladder
+async def overview_csv(sessions: SessionAuth, visit: Visit, request: Request) -> Response:
+    """Answer with the overview of all authors as a CSV file."""
+    ladder = visit.ladder
 
     def read() -> Overview:
         return ladder.overview(season=ladder.season_name)
 
-    page = await sessions.in_thread(read)
-    text = "".join(csv_lines(map(to_object, page.authors), CSV_COLUMNS))
-    file = csv_file(f"overview-{page.season}", sessions.service.store.now())
-    headers = {**UNSEEN, **attachment(file)}
+    overview = await sessions.in_thread(read)
+    text = "".join(csv_lines(map(to_object, overview.authors), CSV_COLUMNS))
+    file = csv_file(f"overview-{overview.season}", sessions.service.store.now())
+    headers = {**PERSONAL_HEADERS, **attachment(file)}
     return Response(text, headers=headers, media_type=KINDS["csv"])
 
 
-ADMIN = OwnPage(
+ADMIN = PersonalPage(
     path="/admin",
     template="admin.html",
     title=lambda values: "Overview",
     read=_read_overview,
     done={"requeued": "The game waits for a worker again."},
 )
-SEASON = OwnPage(
+SEASON = PersonalPage(
     path="/admin/season",
     template="admin_season.html",
     title=lambda values: f"Season {values['season'].name}",
@@ -87,23 +89,23 @@ SEASON = OwnPage(
         "resumed": "Games are started again.",
     },
 )
-CODES = OwnPage(
+CODES = PersonalPage(
     path="/admin/codes",
     template="admin_codes.html",
     title=lambda values: "Codes",
     read=lambda visit, query: {"codes": visit.ladder.codes()},
     done={"revoked": "The code has ended."},
 )
-AUTHORS = OwnPage(
+AUTHORS = PersonalPage(
     path="/admin/authors",
     template="admin_authors.html",
     title=lambda values: "Authors",
     read=lambda visit, query: {"authors": visit.ladder.authors()},
 )
-AUTHOR = OwnPage(
+AUTHOR = PersonalPage(
     path="/admin/authors/{author}",
     template="admin_author.html",
-    title=lambda values: values["one"].author,
+    title=lambda values: values["author"].author,
     read=_read_author,
     done={
         "renamed": "The author has this name now.",
@@ -112,14 +114,14 @@ AUTHOR = OwnPage(
         "anonymised": "The name is gone.",
     },
 )
-BOTS = OwnPage(
+BOTS = PersonalPage(
     path="/admin/bots",
     template="admin_bots.html",
     title=lambda values: "Bots",
     read=lambda visit, query: {"bots": visit.ladder.bots(everybody=True)},
     done={"disabled": "The bot is disabled.", "active": "The bot plays again."},
 )
-AUDIT = OwnPage(
+AUDIT = PersonalPage(
     path="/admin/audit",
     template="admin_audit.html",
     title=lambda values: "Audit log",
@@ -127,32 +129,44 @@ AUDIT = OwnPage(
 )
 
 
-def _shown(codes: object) -> OneTimePage:
+def _codes_page(codes: object) -> OneTimePage:
     return OneTimePage(template="admin_codes_made.html", title="New codes", values={"codes": codes})
 
 
 def _set_deadline(visit: Visit, form: Form) -> Redirect:
+    """Set the deadline of a season, or remove it if no time is given; with an author, theirs alone.
+
+    Browsers send a time without an offset from UTC, and the page says that it is UTC.
+    """
     author, until = form.text("author"), form.text("until")
-    # What browsers give for a time has no offset, and pages say UTC.
-    wanted = f"{until}Z" if until and parse_time(until) is None else until or "none"
-    visit.ladder.set_deadline(season=form.text("season"), until=wanted, author=author)
-    return Redirect(path=SEASON.path, done="extended" if author else "until" if until else "always")
+    if not until:
+        until_text = "none"
+    elif parse_time(until) is None:
+        until_text = f"{until}Z"
+    else:
+        until_text = until
+    visit.ladder.set_deadline(season=form.text("season"), until=until_text, author=author)
+    if author:
+        return Redirect(path=SEASON.path, done="extended")
+    return Redirect(path=SEASON.path, done="until" if until else "always")
 
 
 def _pause(visit: Visit, form: Form) -> Redirect:
+    """Pause a season, or end its pause."""
     paused = form.text("paused") == "1"
     visit.ladder.pause_season(season=form.text("season"), paused=paused)
     return Redirect(path=SEASON.path, done="paused" if paused else "resumed")
 
 
 def _make_codes(visit: Visit, form: Form) -> OneTimePage:
-    authors = [line.strip() for line in form.text("authors").splitlines()]
+    """Make so many codes for new authors, or one for each author that is named on a line."""
+    lines = [line.strip() for line in form.text("authors").splitlines()]
     codes = visit.ladder.create_codes(
         count=form.number("count"),
-        authors=tuple(filter(None, authors)),
+        authors=tuple(line for line in lines if line),
         days=form.number("days"),
     )
-    return _shown(codes)
+    return _codes_page(codes)
 
 
 def _revoke_code(visit: Visit, form: Form) -> Redirect:
@@ -161,7 +175,8 @@ def _revoke_code(visit: Visit, form: Form) -> Redirect:
 
 
 def _reset(visit: Visit, form: Form) -> OneTimePage:
-    return _shown((visit.ladder.reset_author(author=form.text("author")),))
+    """End all tokens and sessions of an author, and show a code for a new token."""
+    return _codes_page((visit.ladder.reset_author(author=form.text("author")),))
 
 
 def _rename(visit: Visit, form: Form) -> Redirect:
@@ -171,12 +186,14 @@ def _rename(visit: Visit, form: Form) -> Redirect:
 
 
 def _block(visit: Visit, form: Form) -> Redirect:
+    """Block an author, or lift the block."""
     blocked = form.text("blocked") == "1"
     line = visit.ladder.block_author(author=form.text("author"), blocked=blocked)
     return _to_author(line.author, "blocked" if blocked else "lifted")
 
 
 def _anonymise(visit: Visit, form: Form) -> Redirect:
+    """Remove an author's name and rights for good, if the name was written once more."""
     author = form.text("author")
     if not names.same(form.text("confirm"), author):
         raise UserError("write the author's name once more to confirm that it shall go")
@@ -184,7 +201,8 @@ def _anonymise(visit: Visit, form: Form) -> Redirect:
     return _to_author(line.author, "anonymised")
 
 
-def _set_state(visit: Visit, form: Form) -> Redirect:
+def _set_bot_state(visit: Visit, form: Form) -> Redirect:
+    """Disable a bot, or let it play again, with a reason for its author."""
     state = form.text("state")
     visit.ladder.set_bot_state(bot=form.text("bot"), state=state, reason=form.text("reason"))
     return Redirect(path=BOTS.path, done=state)
@@ -219,6 +237,8 @@ ACTIONS = (
         act=_anonymise,
         fields=("author", "confirm"),
     ),
-    Action(path="/admin/bots/state", page=BOTS, act=_set_state, fields=("bot", "state", "reason")),
+    Action(
+        path="/admin/bots/state", page=BOTS, act=_set_bot_state, fields=("bot", "state", "reason")
+    ),
     Action(path="/admin/quarantine/requeue", page=ADMIN, act=_requeue, fields=("game_id",)),
 )

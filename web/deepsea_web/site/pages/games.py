@@ -1,12 +1,9 @@
-"""Pages of games: the list, one game with its frames and analysis, TV and newest results.
+"""Pages of games: rated games with their documents, TV and newest results, and people's games.
 
-Invariant: a page of a game reads and replays its record once.
-
-Pages of games of people: begin one, sit at it, and for everybody the one that is over.
-
-Invariants: the page of a seat and its news are made of the seat's document alone, which has nothing
-that the seat does not know; what its forms ask for, the service decides; a form for a question that
-is over does nothing, since a page may be old or be sent twice.
+Invariants: a page of a game reads and replays its record once. The page of a person's seat and its
+news are made of the seat's document alone, which has nothing that the seat does not know; the
+service decides on the requests of its forms; a form for a question that is over does nothing, since
+a page may be old or be sent twice.
 """
 
 from __future__ import annotations
@@ -55,34 +52,38 @@ from deepsea_web.site.forms import (
     MEMBER,
     Action,
     Form,
-    OwnPage,
+    PersonalPage,
     Redirect,
-    Seen,
     SessionAuth,
     Values,
 )
 from deepsea_web.site.page import (
-    GAME_OVER,
+    GAME_SUBJECT,
     KINDS,
-    SEASON_OVER,
+    SEASON_SUBJECT,
     Csv,
     Page,
     Query,
-    Rendered,
+    ResponseBody,
     Visit,
 )
 from deepsea_web.site.words import name, result
 
-PORTION = 50
+GAMES_ON_PAGE = 50
+"""Number of games in the list, unless the address has another one."""
+
+
+# ----- The list of games
 
 
 class Games(GamesPage, frozen=True, kw_only=True):
-    """Some games, and the seasons to choose from."""
+    """A part of the list of games, and the seasons from which the reader chooses."""
 
     seasons: tuple[str, ...]
 
 
 def _read_games(ladder: LadderApi, query: Query) -> Games:
+    """Read the newest games that have what the parameters ask for; `before` turns the page."""
     bot, against, lost = query.text("bot"), query.text("against"), query.flag("lost")
     if bot is None and (against is not None or lost):
         raise UserError("against and lost are about a bot: name it with bot")
@@ -92,22 +93,23 @@ def _read_games(ladder: LadderApi, query: Query) -> Games:
         against=against or "",
         faults=query.flag("faults"),
         lost=lost,
-        limit=query.number("limit") or PORTION,
+        limit=query.number("limit") or GAMES_ON_PAGE,
         before=query.number("before"),
     )
     return Games(games=page.games, older=page.older, seasons=ladder.seasons())
 
 
 def _game_rows(data: Games) -> Iterator[Mapping[str, Any]]:
-    """A row for each seat, as `ladder export --csv` has them."""
+    """Yield a row for each seat of each game, with the columns of `ladder export --csv`."""
     for game in data.games:
-        of_game = to_object(game)
-        del of_game["seats"]
+        game_fields = to_object(game)
+        del game_fields["seats"]
         for index, seat in enumerate(game.seats):
-            yield of_game | {"seat": index} | to_object(seat)
+            yield game_fields | {"seat": index} | to_object(seat)
 
 
 def _games_file(data: Games) -> str:
+    """Return the name of the CSV file, with the season if all games are of the same one."""
     seasons = {game.season for game in data.games}
     return "-".join(["games", *(seasons if len(seasons) == 1 else ())])
 
@@ -120,23 +122,32 @@ GAMES = Page(
     summary=lambda data: "Rated games of Deep Sea Adventure between bots, the newest first.",
     parameters=("season", "bot", "against", "faults", "lost", "before", "limit"),
     csv=Csv(columns=CSV_COLUMNS, rows=_game_rows, name=_games_file),
-    over=SEASON_OVER,
+    subject=SEASON_SUBJECT,
     nav="Games",
 )
 
 
+# ----- A rated game
+
+
 def _game_extras(data: GameReport) -> Mapping[str, Any]:
+    """Return the game for the viewer, and its seats by placement.
+
+    A seat is a tuple: its letter, its result, and the change of its bot's rating.
+    """
     shown = PageGame.of(read_record(data.record), record_file(data.game.game_id), packed=False)
+    # There are more letters than seats.
     seats = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
     return {"shown": shown, "seats": sorted(seats, key=lambda row: row[1].placement)}
 
 
 def _seat_rows(data: GameReport) -> Iterator[Mapping[str, Any]]:
+    """Yield a row of the game's CSV for each seat: its letter, result and change of rating."""
     for letter, seat, change in zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False):
         yield {"seat": letter} | to_object(seat) | to_object(change)
 
 
-def _names(data: GameReport) -> str:
+def _bot_names(data: GameReport) -> str:
     return ", ".join(name(seat.bot, 40) for seat in data.game.by_placement())
 
 
@@ -144,7 +155,7 @@ GAME = Page(
     path="/games/{id}",
     template="game.html",
     read=lambda ladder, query: ladder.game(game_id=query.path["id"]),
-    title=lambda data: f"Game {name(data.game.game_id)}: {_names(data)}",
+    title=lambda data: f"Game {name(data.game.game_id)}: {_bot_names(data)}",
     summary=lambda data: result(data.game),
     csv=Csv(
         columns=("seat", *GameSeat.__struct_fields__, *RatingChange.__struct_fields__),
@@ -152,111 +163,130 @@ GAME = Page(
         name=lambda data: f"game-{data.game.game_id}",
     ),
     extras=_game_extras,
-    over=GAME_OVER,
+    subject=GAME_SUBJECT,
 )
 
 
-def _read_own(visit: Visit, query: Query) -> Values:
+def _read_own_logs(visit: Visit, query: Query) -> Values:
+    """Read the logs that the member's bots left of a game; the page says if there are none.
+
+    A visitor's call is refused with another error, which leads to the login.
+    """
     game_id = query.text("id") or ""
     logs: tuple[SeatLog, ...] = ()
     try:
         logs = visit.ladder.log(game_id=game_id)
-    except ApiError as error:  # of visitors it is another one: they log in first
+    except ApiError as error:
         if error.kind not in (RefusalKind.NOT_FOUND, RefusalKind.DENIED):
             raise
     notes = script_json([to_json(note) for log in logs for note in log.notes])
     return {"game_id": game_id, "logs": logs, "notes": notes}
 
 
-OWN = OwnPage(
+OWN_LOGS = PersonalPage(
     path="/games/{id}/own",
     template="game_own.html",
     title=lambda values: f"Game {name(values['game_id'])}: your bots",
-    read=_read_own,
+    read=_read_own_logs,
 )
 
 
 async def game_frames(site: Site, request: Request) -> Response:
-    """The frames of a game as a seat knew it, as docs/viewer.md describes them."""
+    """Answer with the frames of a game as JSON, as docs/viewer.md describes them.
+
+    The parameter `seat` names the viewer whose knowledge they show.
+    """
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
 
-    def make() -> Rendered:
+    def make() -> ResponseBody:
         record = read_record(site.ladder.record(game_id=game_id))
         if isinstance(viewer, int) and viewer >= len(record.seats):
             last = SEAT_LETTERS[len(record.seats) - 1]
             raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
-        found = site.ladder.analysis(game_id=game_id).document
-        return Rendered.of(json_text(analysed_frames(record, viewer, found)), KINDS["json"])
+        analysis = site.ladder.analysis(game_id=game_id).document
+        frames = analysed_frames(record, viewer, analysis)
+        return ResponseBody.of(json_text(frames), KINDS["json"])
 
-    return await _kept(site, request, ("frames", viewer), make)
+    return await _game_document(site, request, ("frames", viewer), make)
 
 
 async def game_analysis(site: Site, request: Request) -> Response:
-    """The analysis of a game, as docs/analyse.md describes it."""
+    """Answer with the analysis of a game, as docs/analyse.md describes it; 404 without one."""
     game_id = request.path_params["id"]
 
-    def make() -> Rendered:
-        found = site.ladder.analysis(game_id=game_id)
-        if found.done is None:
+    def make() -> ResponseBody:
+        analysis = site.ladder.analysis(game_id=game_id)
+        if analysis.done is None:
             raise ApiError(RefusalKind.NOT_FOUND, "there is no analysis of that game yet")
         file = f"{game_id}-analysis.json"
-        return Rendered.of(f"{found.document}\n", KINDS["json"], file)
+        return ResponseBody.of(f"{analysis.document}\n", KINDS["json"], file)
 
-    return await _kept(site, request, ("analysis",), make)
+    return await _game_document(site, request, ("analysis",), make)
 
 
 async def game_record(site: Site, request: Request) -> Response:
-    """The record of a game, to be kept and verified."""
+    """Answer with the record of a game, as a file that can be verified."""
     game_id = request.path_params["id"]
 
-    def make() -> Rendered:
+    def make() -> ResponseBody:
         record = site.ladder.record(game_id=game_id)
-        return Rendered.of(record, KINDS["json"], record_file(game_id))
+        return ResponseBody.of(record, KINDS["json"], record_file(game_id))
 
-    return await _kept(site, request, ("record",), make)
+    return await _game_document(site, request, ("record",), make)
 
 
-async def _kept(
+async def _game_document(
     site: Site,
     request: Request,
     kind: tuple[object, ...],
-    make: Callable[[], Rendered],
+    make: Callable[[], ResponseBody],
 ) -> Response:
-    """A document of a game, kept as its page is."""
+    """Answer with a document of a game, which is kept as long as the game's page.
+
+    `kind` tells the documents of a game apart in the cache.
+    """
     game_id = request.path_params["id"]
-    changes = partial(GAME_OVER.changes, site.store, game_id)
-    return await site.kept(request, (*kind, game_id), make, changes)
+    last_changes = partial(GAME_SUBJECT.last_changes, site.store, game_id)
+    return await site.shared_response(request, (*kind, game_id), make, last_changes)
 
 
-def _viewer(given: str | None) -> Viewer:
-    """Whose knowledge is asked for. Raises UserError for nobody's."""
-    if given in (None, "", "all"):
+def _viewer(text: str | None) -> Viewer:
+    """Return the viewer that the parameter `seat` names: by default everybody at once (None).
+
+    Raises UserError if it names none.
+    """
+    if text in (None, "", "all"):
         return None
-    if given == "watcher":
+    if text == "watcher":
         return "watcher"
-    if given not in tuple(SEAT_LETTERS):
-        raise UserError(f"seat is a letter from A, watcher or all, not {quoted(given, 40)}")
-    return SEAT_LETTERS.index(given)
+    # A tuple: in the string itself, "BC" would be found, too.
+    if text not in tuple(SEAT_LETTERS):
+        raise UserError(f"seat is a letter from A, watcher or all, not {quoted(text, 40)}")
+    return SEAT_LETTERS.index(text)
 
 
-# The form that asks for an analysis
+# ----- The form that asks for an analysis
 
 
 def _read_analysis(visit: Visit, query: Query) -> Values:
+    """Read the state of a game's analysis, for a member."""
     game_id = query.text("id") or ""
-    visit.ladder.who_am_i()  # visitors log in first
-    found = visit.ladder.analysis(game_id=game_id)
+    visit.ladder.who_am_i()  # raises ApiError for visitors, which leads them to the login
+    analyses = visit.ladder.analysis(game_id=game_id)
     return {
         "game_id": game_id,
-        "address": _address(visit, game_id),
-        "last": found.last,
-        "may_ask": found.may_be_asked,
+        "address": _game_path(visit, game_id),
+        "last": analyses.last,
+        "may_ask": analyses.may_be_asked,
     }
 
 
-def _address(visit: Visit, game_id: str) -> str:
-    """The address of a game's page."""
+def _game_path(visit: Visit, game_id: str) -> str:
+    """Return the path of a game's page: that of a person's game if it is one, else of a rated one.
+
+    An unknown game gets the path of a rated one, where the reader finds that there is none.
+    """
     try:
         visit.ladder.person_game(game_id=game_id)
     except ApiError as error:
@@ -266,7 +296,7 @@ def _address(visit: Visit, game_id: str) -> str:
     return f"/play/{game_id}/game"
 
 
-ANALYSIS = OwnPage(
+ANALYSIS = PersonalPage(
     path="/games/{id}/analysis",
     template="analysis.html",
     title=lambda values: f"Analysis of game {values['game_id']}",
@@ -274,13 +304,16 @@ ANALYSIS = OwnPage(
 )
 
 
-def _ask(visit: Visit, form: Form) -> Redirect:
+def _request_analysis(visit: Visit, form: Form) -> Redirect:
     game_id = form.text("id")
     visit.ladder.request_analysis(game_id=game_id)
-    return Redirect(path=_address(visit, game_id))
+    return Redirect(path=_game_path(visit, game_id))
 
 
-ASK = Action(path="/analyse", page=ANALYSIS, act=_ask, fields=("id",))
+REQUEST_ANALYSIS = Action(path="/analyse", page=ANALYSIS, act=_request_analysis, fields=("id",))
+
+
+# ----- TV and newest results
 
 
 def _read_newest(ladder: LadderApi, query: Query) -> GamesPage:
@@ -305,34 +338,40 @@ FEED = Page(
 
 
 async def events(site: Site, request: Request) -> StreamedResponse:
-    """New results, and the game on TV, as server-sent events."""
+    """Answer with new results and the game on TV, as a stream of server-sent events."""
     address = request.client.host if request.client else ""
     caller = request.scope.get(MEMBER) or visitor(address)
     news = site.broadcast.events(whole_number(last_event(request)) or 0, caller)
     return await StreamedResponse.begun(news, site.gateway.clock, EVENT_STREAM)
 
 
+# ----- Begin a game against bots
+
 NAV = "Play"
-_DEED = ("what", "asked", "action")
-"""The fields of a deed's form."""
+_SEAT_FIELDS = ("what", "asked", "action")
+"""Names of the fields of the forms at a seat, besides the id of the game."""
 
 
 def _read_play(visit: Visit, query: Query) -> Values:
-    found = visit.ladder.person_games()
-    standings = None if found.refusal else visit.ladder.standings(season=found.season)
+    """Read the reader's games, and the choices for another one unless it would be refused."""
+    person_games = visit.ladder.person_games()
+    bots: list[str] = []
+    if not person_games.refusal:
+        standings = visit.ladder.standings(season=person_games.season)
+        bots = [line.bot for line in standings.standings]
     return {
         "current": NAV,
-        "games": found.games,
-        "refusal": found.refusal,
-        "bots": [] if standings is None else [line.bot for line in standings.standings],
+        "games": person_games.games,
+        "refusal": person_games.refusal,
+        "bots": bots,
         "presets": [*PRESETS],
-        "rules": found.rules,
+        "rules": person_games.rules,
         "seats": [RANDOM, *SEAT_LETTERS],
         "most": MAX_PLAYERS - 1,
     }
 
 
-PLAY = OwnPage(
+PLAY = PersonalPage(
     path="/play",
     template="play.html",
     title=lambda values: "Play against the bots",
@@ -342,42 +381,52 @@ PLAY = OwnPage(
 )
 
 
-def _begin(visit: Visit, form: Form) -> Redirect:
-    begun = visit.ladder.play(
+def _begin_game(visit: Visit, form: Form) -> Redirect:
+    """Begin a game against the chosen bots, and show the person's seat."""
+    game = visit.ladder.play(
         bots=tuple(form.list("bots")),
         opponents=form.number("opponents"),
         rules=form.text("rules"),
         seat=form.text("seat"),
     )
-    return Redirect(path=f"/play/{begun.game_id}")
+    return Redirect(path=f"/play/{game.game_id}")
 
 
-BEGIN = Action(path="/play", page=PLAY, act=_begin, fields=("bots", "opponents", "rules", "seat"))
+BEGIN_GAME = Action(
+    path="/play",
+    page=PLAY,
+    act=_begin_game,
+    fields=("bots", "opponents", "rules", "seat"),
+)
 
 
-# A person's seat
+# ----- A person's seat
 
 
-class Deed(NamedTuple):
-    """A request by a form of the seat's page."""
+class SeatRequest(NamedTuple):
+    """A request by a form of a seat's page."""
 
     what: str
+    """The kind of request, one of SEAT_REQUESTS."""
     asked: int = 0
-    """The question that it answers; 0 for "next"."""
+    """Number of the question that it answers; 0 for "next"."""
     action: str = ""
-    """An action or a key, for "answer"."""
+    """Of "answer": the action, or the key that stands for it."""
 
 
-DEEDS = ("answer", HINT, "play on", "drop", NEXT)
-Cursor = tuple[int, int, int]
-"""The state of a reader: the number of its news, the game, and the number of its frames."""
+SEAT_REQUESTS = ("answer", HINT, "play on", "drop", NEXT)
+SeatCursor = tuple[int, int, int]
+"""State of a reader of a seat: the number of its news, the game, and the number of its frames."""
 
 
 def _read_seat(visit: Visit, query: Query) -> Values:
+    """Read the present state of a person's seat, for its page with and without scripts."""
     game_id = query.text("id") or ""
+    # The stream of states begins with the present one; None in it only says that there is no news.
     state = next(filter(None, visit.ladder.watch_seat(game_id=game_id)))
     document: SeatDocument = json.loads(state.document)
     frames, judged = document["frames"], document["judged"]
+    worst = judged["worst"] if judged else []
     lines = [line for frame in frames for line in frame["say"]]
     position = frames[-1]["p"]
     others = [
@@ -394,13 +443,13 @@ def _read_seat(visit: Visit, query: Query) -> Values:
         "place": f"{document['news']}.{document['game']}.{len(frames)}",
         "lines": lines[-LAST_TURNS:],
         "board": board_words(position),
-        "divers": _divers(position, document["names"]),
-        "boards": [board_words(one["position"]) for one in judged["worst"]] if judged else [],
-        "waits": waits(document),
+        "divers": _diver_rows(position, document["names"]),
+        "boards": [board_words(decision["position"]) for decision in worst],
+        "waits": expects_news(document),
     }
 
 
-SEAT = OwnPage(
+SEAT = PersonalPage(
     path="/play/{id}",
     template="play_seat.html",
     title=lambda values: f"You are {values['seat']['seat']}, {values['seat']['rules']} rules",
@@ -409,15 +458,22 @@ SEAT = OwnPage(
 )
 
 
-def waits(document: SeatDocument) -> bool:
-    """True if something comes without a deed of the person."""
-    looks = document["judging"] or THINKING in document["note"]
-    return looks or not (document["asked"] or document["table"] or document["ended"])
+def expects_news(document: SeatDocument) -> bool:
+    """Return True if the seat's document will change without a request of the person.
+
+    That is so while decisions are judged, while a hint is looked for, and while bots play.
+    """
+    is_working = document["judging"] or THINKING in document["note"]
+    return is_working or not (document["asked"] or document["table"] or document["ended"])
 
 
 def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
-    # By any rules: under the default ones nobody is kept out for a dive (!), and who lays its cargo
-    # may have no choice.
+    """Read a position in notation, by the default rules, whatever rules its game has.
+
+    Return the state and the values of the chips that the seat knows, by the number of the chip. Two
+    marks are removed, which other rules allow and the default ones refuse: `!` for a diver who is
+    kept out for a dive, and the decision in which order cargo is laid, which may have no choice.
+    """
     position = position.replace("!", "")
     if position.endswith(" order"):
         position = position.replace("*", "").removesuffix("order") + "over"
@@ -428,130 +484,159 @@ class BoardWords(NamedTuple):
     """A board for readers without scripts."""
 
     position: str
-    """In notation, from which scripts draw it."""
+    """The position in notation, from which scripts draw the board."""
     dive: int
     air: int
     trail: list[str]
-    """The unit on each space, and the diver who is there."""
+    """The unit on each space in words, and the diver who is there."""
 
 
 def board_words(position: str) -> BoardWords:
-    """The board of a position in notation."""
-    state, known = _read_position(position)
-    at = {place: f", diver {SEAT_LETTERS[seat]}" for seat, place in enumerate(state.place)}
+    """Return the board of a position in notation, in words."""
+    state, values = _read_position(position)
+    diver_on = {space: f", diver {SEAT_LETTERS[seat]}" for seat, space in enumerate(state.place)}
     trail = [
-        f"{_unit_words(unit, known)}{at.get(space, '')}"
+        f"{_unit_words(unit, values)}{diver_on.get(space, '')}"
         for space, unit in enumerate(state.trail[1:], start=1)
     ]
     return BoardWords(position, state.dive, state.air, trail)
 
 
-def _unit_words(unit: Unit, known: Mapping[int, int]) -> str:
-    """A unit as the viewer reads it out."""
+def _unit_words(unit: Unit, values: Mapping[int, int]) -> str:
+    """Return a unit in words, as the viewer reads it out: each chip with its level, and its value.
+
+    `values` has the values of the chips that the reader knows.
+    """
     if not unit:
         return "blank"
-    chips = [f"{LEVEL_OF[chip]}{f' worth {known[chip]}' if chip in known else ''}" for chip in unit]
+    chips: list[str] = []
+    for chip in unit:
+        value = f" worth {values[chip]}" if chip in values else ""
+        chips.append(f"{LEVEL_OF[chip]}{value}")
     return f"level {chips[0]}" if len(chips) == 1 else f"stack of levels {', '.join(chips)}"
 
 
 def _place_words(state: GameState, seat: int) -> str:
+    """Return in words where the diver of a seat is, and which way it goes."""
     place = state.place[seat]
     if place in (HOME, ABOARD):
         return "home" if place == HOME else "submarine"
     return f"space {place}, going {'home' if state.homeward[seat] else 'down'}"
 
 
-def _divers(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Letter, name, place, cargo and points of each diver."""
-    state, known = _read_position(position)
+def _diver_rows(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return a row for each diver: letter, name, place, cargo, and points of the bank.
+
+    Of the bank's chips, those with a known value are added up, and the others are counted.
+    """
+    state, values = _read_position(position)
     rows: list[tuple[str, ...]] = []
     for seat, diver in enumerate(names):
         bank = state.bank[seat]
-        hidden = sum(chip not in known for chip in bank)
-        points = sum(known.get(chip, 0) for chip in bank)
+        points = str(sum(values.get(chip, 0) for chip in bank))
+        if hidden := sum(chip not in values for chip in bank):
+            points += f" + {hidden} hidden"
         cargo = " ".join(unit.name for unit in state.cargo[seat])
-        more = f" + {hidden} hidden" if hidden else ""
-        rows.append(
-            (SEAT_LETTERS[seat], diver, _place_words(state, seat), cargo, f"{points}{more}")
-        )
+        rows.append((SEAT_LETTERS[seat], diver, _place_words(state, seat), cargo, points))
     return rows
 
 
-def deed_of(fields: Sequence[tuple[str, str]]) -> Deed | None:
-    """The request of a form; None if it makes no sense."""
-    given = dict(fields)
-    asked = whole_number(given.get("asked", "0"))
-    if asked is None or (what := given.get("what", "answer")) not in DEEDS:
+def seat_request_of(fields: Sequence[tuple[str, str]]) -> SeatRequest | None:
+    """Return the request of a form with these fields; None if it makes no sense."""
+    values = dict(fields)
+    asked = whole_number(values.get("asked", "0"))
+    what = values.get("what", "answer")
+    if asked is None or what not in SEAT_REQUESTS:
         return None
-    return Deed(what, asked, given.get("action", ""))
+    return SeatRequest(what, asked, values.get("action", ""))
 
 
-def _do(visit: Visit, form: Form) -> Redirect:
+def _handle_seat_request(visit: Visit, form: Form) -> Redirect:
+    """Do what a form at a seat asks for, and show the seat again, or that of the next game."""
     game_id, ladder = form.text("id"), visit.ladder
-    deed = deed_of([(one, form.text(one)) for one in _DEED if form.list(one)])
-    if deed is None:
+    fields = [(name, form.text(name)) for name in _SEAT_FIELDS if form.list(name)]
+    request = seat_request_of(fields)
+    if request is None:
         raise UserError("this form makes no sense")
-    if deed.what in ("play on", "drop"):
-        ladder.leave(game_id=game_id, drop=deed.what == "drop")
+    if request.what in ("play on", "drop"):
+        ladder.leave(game_id=game_id, drop=request.what == "drop")
     else:
-        action = deed.action if deed.what == "answer" else deed.what
-        ladder.decide(game_id=game_id, asked=deed.asked, action=action)
-    if deed.what == NEXT:
+        # A hint and the next game are asked for in place of an action.
+        action = request.action if request.what == "answer" else request.what
+        ladder.decide(game_id=game_id, asked=request.asked, action=action)
+    if request.what == NEXT:
         game_id = ladder.person_games().games[0].game_id
     return Redirect(path=f"/play/{game_id}")
 
 
-DEED = Action(path="/play/{id}/deed", page=SEAT, act=_do, fields=("id", *_DEED))
+SEAT_FORM = Action(
+    path="/play/{id}/deed",
+    page=SEAT,
+    act=_handle_seat_request,
+    fields=("id", *_SEAT_FIELDS),
+)
 
 
-def place_of(text: str) -> Cursor:
-    """The state that a reader reports; that of a reader with nothing, if it makes no sense."""
+def seat_cursor_of(text: str) -> SeatCursor:
+    """Read the cursor that a reader reports, such as `12.1.40`; missing or odd numbers are 0.
+
+    With a cursor of zeros the reader gets everything.
+    """
     numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
-    news, game, known = (*numbers, 0, 0, 0)[:3]
-    return news, game, known
+    news, game, frames = (*numbers, 0, 0, 0)[:3]
+    return news, game, frames
 
 
-def news_of(document: SeatDocument, has: Cursor) -> tuple[Cursor, str]:
-    """The news for a reader, as an event with the new place as id; "" if there are none."""
-    news, game, known = has
+def seat_news_after(document: SeatDocument, cursor: SeatCursor) -> tuple[SeatCursor, str]:
+    """Return a reader's cursor after the news of a seat, and the news as a server-sent event.
+
+    The event has the frames that the reader lacks, and the cursor as its id. It is "" if there are
+    no news.
+    """
+    news, game, frames = cursor
     if news == document["news"]:
-        return has, ""
-    begin = known if game == document["game"] else 0
-    place = (document["news"], document["game"], len(document["frames"]))
-    parts = {
+        return cursor, ""
+    # The frames of another game are no use: the reader gets all of this one.
+    first_frame = frames if game == document["game"] else 0
+    new_cursor = (document["news"], document["game"], len(document["frames"]))
+    data = {
         "names": document["names"],
-        "frames": document["frames"][begin:],
-        "waits": waits(document),
+        "frames": document["frames"][first_frame:],
+        "waits": expects_news(document),
     }
-    text = json.dumps(parts)
-    return place, f"id: {'.'.join(map(str, place))}\ndata: {text}\n\n"
+    event_id = ".".join(map(str, new_cursor))
+    return new_cursor, f"id: {event_id}\ndata: {json.dumps(data)}\n\n"
 
 
-async def seat_news(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-    """News for the page of a seat, as server-sent events, until the game is over."""
-    has = place_of(last_event(request))
+async def seat_news(sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
+    """Answer with the news of a person's seat, as server-sent events, until the game is over."""
+    cursor = seat_cursor_of(last_event(request))
 
-    def write(state: SeatText) -> str:
-        nonlocal has
-        has, text = news_of(json.loads(state.document), has)
-        return text
+    def write_event(state: SeatText) -> str:
+        nonlocal cursor
+        cursor, event = seat_news_after(json.loads(state.document), cursor)
+        return event
 
-    wanted = {"game_id": request.path_params["id"]}
-    steps = sessions.gateway.stream(seen.visit.caller, METHODS["watch_seat"], wanted)
-    return await answer_stream(sessions.gateway, steps, Flow.EVENTS, write)
-
-
-# A game that is over
+    fields = {"game_id": request.path_params["id"]}
+    states = sessions.gateway.stream(visit.caller, METHODS["watch_seat"], fields)
+    return await answer_stream(sessions.gateway, states, Flow.EVENTS, write_event)
 
 
-def _extras(data: PersonGameReport) -> Mapping[str, Any]:
+# ----- A person's game that is over
+
+
+def _person_game_extras(data: PersonGameReport) -> Mapping[str, Any]:
+    """Return the game for the viewer, its seed, and a row for each seat by placement.
+
+    A row has the placement, the seat's letter, its name, its points and the number of its faults.
+    """
     record = read_record(data.record)
-    who = data.game.person or PERSON
-    faults = [
-        sum(one.fault is not None for one in record.decisions if one.seat == seat)
-        for seat in range(len(record.seats))
-    ]
-    names = [who if seat == data.game.seat else one for seat, one in enumerate(data.game.names)]
+    faults = [0] * len(record.seats)
+    for decision in record.decisions:
+        if decision.fault is not None:
+            faults[decision.seat] += 1
+    names = list(data.game.names)
+    names[data.game.seat] = data.game.person or PERSON
     rows = zip(record.placements, SEAT_LETTERS, names, record.points, faults, strict=False)
     shown = PageGame.of(record, record_file(data.game.game_id), packed=False)
     return {"shown": shown, "rows": sorted(rows), "seed": record.seed.hex()}
@@ -563,6 +648,6 @@ PERSON_GAME = Page(
     read=lambda ladder, query: ladder.person_game(game_id=query.path["id"]),
     title=lambda data: f"A game of {name(data.game.person or 'a visitor')} against bots",
     summary=lambda data: "An unrated game of a person against bots of the ladder.",
-    extras=_extras,
-    over=GAME_OVER,
+    extras=_person_game_extras,
+    subject=GAME_SUBJECT,
 )

@@ -17,23 +17,24 @@ from deepsea_ladder.model import Submission, utc_time
 from deepsea_web.http import attachment
 from deepsea_web.http_api import answer_stream
 from deepsea_web.site.forms import (
-    UNSEEN,
+    PERSONAL_HEADERS,
     Action,
     Form,
-    LoggedIn,
     OneTimePage,
-    OwnPage,
+    PersonalPage,
     Redirect,
-    Seen,
     SessionAuth,
+    SessionStart,
     Values,
 )
 from deepsea_web.site.page import Query, Refusal, Visit, refusal
-from deepsea_web.site.words import SCOPES, may, name, submission
+from deepsea_web.site.words import SCOPES, name, rights, submission
 
 ENTRIES = 50
+"""Entries of the audit log that the account shows, the newest."""
 SUBMISSIONS = 20
-JOIN = OwnPage(
+"""Submissions that the account and the form of uploads show, the newest."""
+JOIN = PersonalPage(
     path="/join",
     template="join.html",
     title=lambda values: "Join with a code",
@@ -42,11 +43,12 @@ JOIN = OwnPage(
 )
 DAY_S = 86_400
 HOME = "/account"
-"""The page after logging in, unless another one was asked for."""
-_LOCAL = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
+"""Path of the page after logging in, unless the reader asked for another one before."""
+_LOCAL_PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?")
 
 
 def _read_account(visit: Visit, query: Query) -> Values:
+    """Read all that a member's account has: bots, submissions, tokens, logins, and their audit."""
     account = visit.ladder.who_am_i()
     sessions = visit.ladder.sessions()
     return {
@@ -57,11 +59,11 @@ def _read_account(visit: Visit, query: Query) -> Values:
         "own_session": visit.caller.secret_id,
         "audit": visit.ladder.audit(limit=ENTRIES),
         "scopes": [(scope, SCOPES.get(scope, scope)) for scope in account.scopes],
-        "refused": _refused(visit),
+        "refused": _upload_refusal(visit),
     }
 
 
-ACCOUNT = OwnPage(
+ACCOUNT = PersonalPage(
     path="/account",
     template="account.html",
     title=lambda values: "Account",
@@ -74,8 +76,9 @@ ACCOUNT = OwnPage(
 )
 
 
-def _create(visit: Visit, form: Form) -> OneTimePage:
-    made = visit.ladder.create_token(
+def _create_token(visit: Visit, form: Form) -> OneTimePage:
+    """Make a token with the chosen scopes, and show its secret this one time."""
+    new_token = visit.ladder.create_token(
         label=form.text("label"),
         scopes=tuple(form.list("scopes")),
         days=form.number("days"),
@@ -84,20 +87,20 @@ def _create(visit: Visit, form: Form) -> OneTimePage:
         template="token.html",
         title="A new token",
         values={
-            "token": made.secret,
+            "token": new_token.secret,
             "author": visit.author,
-            "means": may(made.token.scopes),
+            "means": rights(new_token.token.scopes),
             "began": False,
         },
     )
 
 
-def _revoke(visit: Visit, form: Form) -> Redirect:
+def _revoke_token(visit: Visit, form: Form) -> Redirect:
     visit.ladder.revoke_token(id=form.number("id"))
     return Redirect(path=ACCOUNT.path, done="revoked")
 
 
-def _end(visit: Visit, form: Form) -> Redirect:
+def _end_session(visit: Visit, form: Form) -> Redirect:
     visit.ladder.end_session(id=form.number("id"))
     return Redirect(path=ACCOUNT.path, done="ended")
 
@@ -107,152 +110,172 @@ def _withdraw(visit: Visit, form: Form) -> Redirect:
     return Redirect(path=ACCOUNT.path, done="withdrawn")
 
 
-async def bot_zip(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-    """The files of a bot of one's own, of its newest version or of the one that is named."""
+async def bot_zip(sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
+    """Answer with the files of a member's bot as a zip.
+
+    The parameter `version` chooses a version; without it, the newest one is sent.
+    """
     bot = request.path_params["bot"]
     version = Query(given=dict(request.query_params)).number("version")
-    gateway, wanted = sessions.gateway, {"bot": bot, "version": version}
-    parts = gateway.stream(seen.visit.caller, METHODS["download_bot"], wanted)
+    gateway, fields = sessions.gateway, {"bot": bot, "version": version}
+    parts = gateway.stream(visit.caller, METHODS["download_bot"], fields)
     answer = await answer_stream(gateway, parts, Flow.FILE, bytes)
     file = f"{bot}-v{version}.zip" if version else f"{bot}.zip"
-    answer.headers |= {**UNSEEN, **attachment(file)}
+    answer.headers |= {**PERSONAL_HEADERS, **attachment(file)}
     return answer
 
 
-def _join(visit: Visit, form: Form) -> LoggedIn | OneTimePage:
+def _join(visit: Visit, form: Form) -> SessionStart | OneTimePage:
+    """Redeem a code: begin a session, and show the new token this one time.
+
+    A code for a new author needs a name: without one, the form is shown again with a field for it.
+    """
     code, label = form.text("code"), form.text("label")
     try:
-        made = visit.ladder.redeem(code=code, author=form.text("author"), label=label)
-    except ApiError as refused:
-        if not isinstance(refused.__cause__, NameNeeded):
+        redeemed = visit.ladder.redeem(code=code, author=form.text("author"), label=label)
+    except ApiError as error:
+        if not isinstance(error.__cause__, NameNeeded):
             raise
         return OneTimePage(
             template="join.html",
             title="Choose a name",
             values={"code": code, "typed": {"label": [label]}},
         )
-    login = visit.service.log_in(made.token, visit.caller.address)
-    return LoggedIn(
+    login = visit.service.log_in(redeemed.token, visit.caller.address)
+    return SessionStart(
         secret=login.session,
         caller=login.caller,
         answer=OneTimePage(
             template="token.html",
-            title=f"Welcome, {made.account.author}",
+            title=f"Welcome, {redeemed.account.author}",
             values={
-                "token": made.token,
-                "author": made.account.author,
-                "means": may(made.account.scopes),
+                "token": redeemed.token,
+                "author": redeemed.account.author,
+                "means": rights(redeemed.account.scopes),
                 "began": True,
             },
         ),
     )
 
 
-def local(path: str) -> str:
-    """A path within this site as it is, and HOME for everything else."""
-    return path if len(path) <= 100 and _LOCAL.fullmatch(path) else HOME
+def local_path(text: str) -> str:
+    """Return the text if it is a path within this site, and else HOME.
+
+    So a link to the login cannot lead on to another site.
+    """
+    return text if len(text) <= 100 and _LOCAL_PATH.fullmatch(text) else HOME
 
 
-LOGIN = OwnPage(
+LOGIN = PersonalPage(
     path="/login",
     template="login.html",
     title=lambda values: "Log in",
-    read=lambda visit, query: {"next": local(query.text("next") or "")},
+    read=lambda visit, query: {"next": local_path(query.text("next") or "")},
     parameters=("next",),
     done={"out": "You are logged out."},
     open=True,
 )
 
 
-def _enter(visit: Visit, form: Form) -> LoggedIn:
+def _log_in(visit: Visit, form: Form) -> SessionStart:
+    """Begin a session by a token; the browser keeps its cookie only if the box was ticked."""
     login = visit.service.log_in(form.text("token"), visit.caller.address)
-    return LoggedIn(
+    return SessionStart(
         secret=login.session,
         caller=login.caller,
-        answer=Redirect(path=local(form.text("next"))),
+        answer=Redirect(path=local_path(form.text("next"))),
         seconds=DAY_S * visit.service.limits.session_days if form.text("stay") else None,
     )
 
 
-def _leave(visit: Visit, form: Form) -> Redirect:
+def _log_out(visit: Visit, form: Form) -> Redirect:
     visit.service.log_out(visit.caller)
     return Redirect(path=LOGIN.path, done="out", ends_session=True)
 
 
-def _refused(visit: Visit) -> Refusal | None:
-    """The refusal that every upload of the reader would get now."""
-    refused = visit.ladder.submission_refusal()
-    return None if refused is None else refusal(refused)
+def _upload_refusal(visit: Visit) -> Refusal | None:
+    """Return the refusal that every upload of the member would get now; None if there is none."""
+    error = visit.ladder.submission_refusal()
+    return None if error is None else refusal(error)
 
 
-def _read_form(visit: Visit, query: Query) -> Values:
+def _read_upload_form(visit: Visit, query: Query) -> Values:
+    """Read the member's bots and submissions, and the limits of uploads.
+
+    The form gets a random key: if the browser sends it twice, it is one submission.
+    """
     limits = visit.service.limits
     submissions = visit.ladder.submissions(limit=SUBMISSIONS)
-    of_hour, of_day = visit.ladder.submissions_left()
+    left_of_hour, left_of_day = visit.ladder.submissions_left()
     return {
         "bots": visit.ladder.bots(),
         "submissions": submissions,
-        "left_of_hour": (of_hour, limits.submissions_per_hour),
-        "left_of_day": (of_day, limits.submissions_per_day),
+        "left_of_hour": (left_of_hour, limits.submissions_per_hour),
+        "left_of_day": (left_of_day, limits.submissions_per_day),
         "server": visit.ladder.server(),
-        "refused": _refused(visit),
+        "refused": _upload_refusal(visit),
         "most_bytes": limits.archive_bytes,
-        # So that a form that is sent twice is one submission.
         "key": visit.service.entropy().hex()[:32],
     }
 
 
-SUBMIT = OwnPage(
+SUBMIT = PersonalPage(
     path="/submit",
     template="submit.html",
     title=lambda values: "Submit a bot",
-    read=_read_form,
+    read=_read_upload_form,
 )
 
 
 def _submit(visit: Visit, form: Form) -> Redirect:
+    """Submit the bot of a form, and show its submission without waiting for the check."""
     assert form.archive is not None, "the form comes with a file"
-    received = next(filter(None, visit.ladder.submit(form.archive)))
-    return Redirect(path=f"/submissions/{received.id}")
+    # The stream of its steps begins with the queued submission; None says that nothing is new.
+    new_submission = next(filter(None, visit.ladder.submit(form.archive)))
+    return Redirect(path=f"/submissions/{new_submission.id}")
 
 
 def _read_submission(visit: Visit, query: Query) -> Values:
-    number = query.number("id")
-    one = next(filter(None, visit.ladder.watch_submission(id=number)))
+    """Read the present state of a submission, and the verdicts on its version once it has one."""
+    # The stream of its steps begins with the present one; None says that nothing is new.
+    steps = visit.ladder.watch_submission(id=query.number("id"))
+    present = next(filter(None, steps))
     verdicts: tuple[VerdictLine, ...] = ()
     season = visit.ladder.season_name
-    if one.version is not None and season:
-        verdicts = visit.ladder.verdicts(bot=one.bot, version=one.version, season=season).verdicts
+    if present.version is not None and season:
+        page = visit.ladder.verdicts(bot=present.bot, version=present.version, season=season)
+        verdicts = page.verdicts
     now = utc_time(visit.service.store.now())
-    return {"one": one, "now": now, "verdicts": verdicts, "season": season}
+    return {"submission": present, "now": now, "verdicts": verdicts, "season": season}
 
 
-def _submission_title(one: Submission) -> str:
-    return f"Submission {one.id}: {name(one.bot, 40)}" if one.bot else f"Submission {one.id}"
+def _submission_title(line: Submission) -> str:
+    return f"Submission {line.id}: {name(line.bot, 40)}" if line.bot else f"Submission {line.id}"
 
 
-SUBMISSION = OwnPage(
+SUBMISSION = PersonalPage(
     path="/submissions/{id}",
     template="submission.html",
-    title=lambda values: _submission_title(values["one"]),
+    title=lambda values: _submission_title(values["submission"]),
     read=_read_submission,
 )
 
 
-async def submission_events(sessions: SessionAuth, seen: Seen, request: Request) -> ASGIApp:
-    """The steps of a submission as server-sent events, until it has ended."""
-    gateway, caller = sessions.gateway, seen.visit.caller
-    number = Query(dict(request.path_params)).number("id")
-    steps = gateway.stream(caller, METHODS["watch_submission"], {"id": number})
-    return await answer_stream(gateway, steps, Flow.EVENTS, _event)
+async def submission_events(sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
+    """Answer with the steps of a submission as server-sent events, until it has ended."""
+    submission_id = Query(dict(request.path_params)).number("id")
+    gateway, fields = sessions.gateway, {"id": submission_id}
+    steps = gateway.stream(visit.caller, METHODS["watch_submission"], fields)
+    return await answer_stream(gateway, steps, Flow.EVENTS, _step_event)
 
 
-def _event(one: Submission) -> str:
+def _step_event(step: Submission) -> str:
+    """Return a step of a submission as a server-sent event, with its progress in words."""
     data = {
-        "state": one.state,
-        "words": submission(one),
-        "games": one.games,
-        "of_games": one.of_games,
+        "state": step.state,
+        "words": submission(step),
+        "games": step.games,
+        "of_games": step.of_games,
     }
     return f"event: step\ndata: {json_text(data)}\n"
 
@@ -262,11 +285,11 @@ ACTIONS = (
     Action(
         path="/login",
         page=LOGIN,
-        act=_enter,
+        act=_log_in,
         fields=("token", "next", "stay"),
         secrets=("token",),
     ),
-    Action(path="/logout", page=LOGIN, act=_leave),
+    Action(path="/logout", page=LOGIN, act=_log_out),
     Action(
         path="/join",
         page=JOIN,
@@ -274,9 +297,14 @@ ACTIONS = (
         fields=("code", "author", "label"),
         secrets=("code",),
     ),
-    Action(path="/account/tokens", page=ACCOUNT, act=_create, fields=("label", "scopes", "days")),
-    Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke, fields=("id",)),
-    Action(path="/account/sessions/end", page=ACCOUNT, act=_end, fields=("id",)),
+    Action(
+        path="/account/tokens",
+        page=ACCOUNT,
+        act=_create_token,
+        fields=("label", "scopes", "days"),
+    ),
+    Action(path="/account/tokens/revoke", page=ACCOUNT, act=_revoke_token, fields=("id",)),
+    Action(path="/account/sessions/end", page=ACCOUNT, act=_end_session, fields=("id",)),
     Action(path="/account/bots/withdraw", page=ACCOUNT, act=_withdraw, fields=("bot",)),
     Action(
         path="/submit",

@@ -1,6 +1,6 @@
-"""Pages of results: standings, bots, pairs, tournaments.
+"""Pages of results (standings, bots, pairs, tournaments) and about the ladder (how it works, API).
 
-Pages about the ladder: how it works, the way to a first bot, and its API.
+Each page is a constant, behind the functions that read its document and make its pictures and CSV.
 """
 
 from __future__ import annotations
@@ -35,37 +35,45 @@ from deepsea_sdk.coach.decisions import MARKS
 from deepsea_web.http import attachment
 from deepsea_web.plots import WIDE, Moment, area, course, moments
 from deepsea_web.site.app import Site
-from deepsea_web.site.page import SEASON_OVER, Csv, Over, Page, Query, season_of
+from deepsea_web.site.page import SEASON_SUBJECT, Csv, Page, Query, Subject, season_of
 from deepsea_web.site.words import count, name
 from deepsea_web.svg import NARROW, WIDTH, Scale, axis, bar, inline, span_of, sparkline
 
 VERSIONS = 20
-"""Versions that the page lists, the newest."""
-SIZE = 20
-"""Bots on one page."""
+"""Number of versions that the page of a bot lists, the newest first."""
+PAIRS_SIZE = 20
+"""Number of bots whose pairs are on one page."""
+
+
+# ----- Standings
 
 
 def _read_standings(ladder: LadderApi, query: Query) -> Standings:
+    """Read the standings; with the parameter `find` only lines whose bot or author has the text."""
     data = ladder.standings(
         season=season_of(ladder, query),
         everybody=query.flag("all"),
         best_of_author=query.flag("best_of_author"),
     )
-    wanted = (query.text("find") or "").lower()
-    lines = [line for line in data.standings if _is_meant(line, wanted)]
+    text = (query.text("find") or "").lower()
+    lines = [line for line in data.standings if _has_text(line, text)]
     return structs.replace(data, standings=tuple(lines))
 
 
-def _is_meant(line: StandingLine, wanted: str) -> bool:
-    return wanted in line.bot.lower() or wanted in line.author.lower()
+def _has_text(line: StandingLine, text: str) -> bool:
+    return text in line.bot.lower() or text in line.author.lower()
 
 
 def _standings_extras(data: Standings) -> Mapping[str, Any]:
+    """Return the columns of the standings, and for each line its bar and its recent ratings.
+
+    The ratings of new bots are so uncertain that their bars would be longer than all others
+    together: they do not count for the scale unless all bots are new.
+    """
     lines = data.standings
-    # Newcomers could be anywhere: where others have played enough, these set the scale.
-    known = [line for line in lines if not line.provisional] or lines
-    scale = Scale.of([(line.low, line.high) for line in known])
-    span = span_of([line.recent for line in known])
+    settled = [line for line in lines if not line.provisional] or lines
+    scale = Scale.of([(line.low, line.high) for line in settled])
+    span = span_of([line.recent for line in settled])
     return {
         "columns": COLUMNS,
         "axes": axis(scale) + axis(scale, NARROW),
@@ -87,10 +95,13 @@ STANDINGS = Page(
     ),
     parameters=("season", "find", "all", "best_of_author"),
     csv=Csv(columns=CSV_COLUMNS, rows=csv_rows, name=lambda data: f"standings-{data.season.name}"),
-    over=SEASON_OVER,
+    subject=SEASON_SUBJECT,
     nav="Standings",
     shows_deadline=True,
 )
+
+
+# ----- A bot
 
 
 def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
@@ -102,22 +113,37 @@ def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
 
 
 def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
-    courses = {one.version: one for one in data.course}
-    listed = data.versions[::-1][:VERSIONS]
+    """Return the newest versions, each with its rating history or None, and the plots of these."""
+    history_of = {history.version: history for history in data.course}
+    newest_versions = data.versions[::-1][:VERSIONS]
     return {
         "columns": COLUMNS,
-        "versions": [(one, courses.get(one.version)) for one in listed],
-        **_pictures(data),
+        "versions": [(line, history_of.get(line.version)) for line in newest_versions],
+        **_rating_plots(data),
     }
 
 
-def _pictures(data: BotProfile) -> Mapping[str, Any]:
+def _rating_plots(data: BotProfile) -> Mapping[str, Any]:
+    """Return the plot of a bot's rating history in two widths, and its points for a script.
+
+    The plot is drawn for telephones and for wide windows; a style shows the one that fits. The
+    script shows the numbers of a point below the pointer: with each plot comes the area in which
+    its points lie. A point is the game's number, the version, the rating, mu, and the margin of
+    mu, in JSON.
+    """
     if not data.course:
         return {"plots": [], "course": None, "points": None}
-    narrow, wide = (course(data.bot, data.course, width) for width in (WIDTH, WIDE))
+    narrow = course(data.bot, data.course, WIDTH)
+    wide = course(data.bot, data.course, WIDE)
     points = [
-        (one.game, one.version, round(one.rating, 3), round(one.mu, 3), round(one.skill.margin, 3))
-        for one in moments(data.course)
+        (
+            moment.game,
+            moment.version,
+            round(moment.rating, 3),
+            round(moment.mu, 3),
+            round(moment.skill.margin, 3),
+        )
+        for moment in moments(data.course)
     ]
     return {
         "course": narrow,
@@ -152,17 +178,21 @@ BOT = Page(
         rows=lambda data: (moment._asdict() for moment in moments(data.course)),
         name=lambda data: f"course-{data.bot}-{data.season.name}",
     ),
-    # Of verdicts, and of weaknesses by the analyses of its games.
-    over=Over("season", lambda store, name: store.changes.of_season(name, analyses=True)),
+    # Analyses change the page of a closed season, too: it shows the bot's weaknesses.
+    subject=Subject("season", lambda store, name: store.changes.of_season(name, analyses=True)),
 )
+
+
+# ----- Pairs
 
 
 def _read_pairs(ladder: LadderApi, query: Query) -> PairTable:
     start = query.number("start")
-    return ladder.pairs(season=season_of(ladder, query), start=start, size=SIZE)
+    return ladder.pairs(season=season_of(ladder, query), start=start, size=PAIRS_SIZE)
 
 
 def _pair_rows(data: PairTable) -> Iterator[Mapping[str, Any]]:
+    """Yield a row of the CSV for every two bots that have met: the first one's share of games."""
     for row, cells in zip(data.bots, data.cells, strict=True):
         for column, cell in zip(data.bots, cells, strict=True):
             if cell is not None:
@@ -177,10 +207,14 @@ def _pair_rows(data: PairTable) -> Iterator[Mapping[str, Any]]:
 
 
 def _pairs_extras(data: PairTable) -> Mapping[str, Any]:
+    """Return the starts of the parts of the table before and after this one, None at its ends.
+
+    `shade` gives the step of a cell's shade, 0 to 10, for a share between 0 and 1.
+    """
     last = data.start + len(data.bots)
     return {
         "last": last,
-        "earlier": None if data.start == 0 else max(0, data.start - SIZE),
+        "earlier": None if data.start == 0 else max(0, data.start - PAIRS_SIZE),
         "later": last if last < data.total else None,
         "shade": lambda share: round(10 * share),
     }
@@ -201,13 +235,17 @@ PAIRS = Page(
         rows=_pair_rows,
         name=lambda data: f"pairs-{data.season.name}",
     ),
-    over=SEASON_OVER,
+    subject=SEASON_SUBJECT,
     extras=_pairs_extras,
     nav="Pairs",
 )
 
 
+# ----- Tournaments
+
+
 def _tournament_summary(data: TournamentReport) -> str:
+    """Return who wins a tournament, or its kind as long as that is not known."""
     bots = count(len(data.entrants), "bot")
     winners = data.tournament.winners
     if len(winners) == 1:
@@ -236,7 +274,7 @@ TOURNAMENT = Page(
     read=lambda ladder, query: ladder.tournament(tournament=query.path["name"]),
     title=lambda data: f"Tournament {name(data.tournament.name)}",
     summary=_tournament_summary,
-    over=Over("name", SEASON_OVER.changes),
+    subject=Subject("name", SEASON_SUBJECT.last_changes),
     csv=Csv(
         columns=ScoreLine.__struct_fields__,
         rows=lambda data: map(to_object, data.scores),
@@ -245,39 +283,46 @@ TOURNAMENT = Page(
 )
 
 
+# ----- About the ladder
+
 STARTER = "my-bot"
-"""The name of a first bot, if no other one was chosen."""
+"""The name of a first bot, unless the reader chooses another one."""
 _OPPONENTS = ("greedy", "cautious", "heuristic", "steady", "random")
-
-
-_OF_AUTHORS = (
+"""Policies against which the commands of the page let a first bot play."""
+_SETTINGS_FOR_AUTHORS = (
     *("archive_bytes", "open_submissions", "submissions_per_hour", "submissions_per_day"),
     *("check_seconds_per_hour", "bots", "author_bytes", "analyses_per_day", "tokens"),
     *("calls_per_minute", "pages_per_minute", "heavy", "play_tables", "play_tables_of_person"),
     *("play_games_per_day", "verdict_seconds", "verdict_seconds_per_hour"),
 )
-"""The settings that concern authors."""
+"""Names of the ladder's settings that authors, and people who play against their bots, notice."""
 
 
 class How(SeasonInfo, frozen=True, kw_only=True):
-    """A season, and the limits for authors and for who plays against their bots."""
+    """A season, and the limits for authors and for people who play against their bots."""
 
     limits: tuple[Limit, ...]
 
 
 def _read_how(ladder: LadderApi, query: Query) -> How:
     season = ladder.season(season=season_of(ladder, query))
-    found = ladder.settings()
-    limits = tuple(one for one in found if one.name in _OF_AUTHORS)
+    settings = ladder.settings()
+    limits = tuple(setting for setting in settings if setting.name in _SETTINGS_FOR_AUTHORS)
     return How(**asdict(season), limits=limits)
 
 
 def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
+    """Return the season's rules as rows of name, value and meaning; None for rules of its own."""
     preset = preset_of(data.rules)
-    rules = preset and seat_a_begins(preset)
+    rows: list[tuple[str, str, str]] | None = None
+    if preset is not None:
+        rules = seat_a_begins(preset)
+        rows = [
+            (option.name, option.in_words(getattr(rules, option.name)), option.about)
+            for option in OPTIONS
+        ]
     return {
-        "rules": rules
-        and [(one.name, one.in_words(getattr(rules, one.name)), one.about) for one in OPTIONS],
+        "rules": rows,
         "forfeit": FAULTS_TO_FORFEIT,
         "marks": MARKS,
     }
@@ -299,10 +344,11 @@ HOW = Page(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The settings on which the way to a first bot depends."""
+    """The document of the page that leads to a first bot."""
 
     season: SeasonInfo
     bot: str
+    """Name of the bot in all commands."""
     refused: str
     """The reason for which no bots are taken in; "" if they are."""
 
@@ -314,13 +360,18 @@ def _read_start(ladder: LadderApi, query: Query) -> Start:
 
 
 def _bot_name(text: str) -> str:
+    """Return a bot's name as the command `new` takes it; raises UserError if it is none.
+
+    The ending of a Python file is removed, since `new` makes a folder.
+    """
     try:
-        return check_name(text.removesuffix(".py"))  # `new` makes a folder
+        return check_name(text.removesuffix(".py"))
     except BundleError as error:
         raise UserError(str(error)) from None
 
 
 def _start_extras(data: Start) -> Mapping[str, Any]:
+    """Return the arguments of the page's commands: rules, opponents and packages of the season."""
     season = data.season
     preset = preset_of(season.rules)
     return {
@@ -344,7 +395,7 @@ START = Page(
 
 
 async def starter_zip(site: Site, request: Request) -> Response:
-    """The folder that `deepsea-referee new` makes, as a zip."""
+    """Answer with the folder that `deepsea-referee new` makes, as a zip."""
     name = _bot_name(request.path_params["bot"])
     files = {f"{name}/{file}": text.encode() for file, text in starter(name).items()}
     headers = {"Cache-Control": "no-cache", **attachment(f"{name}.zip")}
@@ -352,6 +403,7 @@ async def starter_zip(site: Site, request: Request) -> Response:
 
 
 def _api_extras(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the methods and types of the API from its OpenAPI document."""
     methods = [
         (verb.upper(), path, operation)
         for path, verbs in data["paths"].items()
@@ -362,11 +414,11 @@ def _api_extras(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _body_of(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of a request's body, if it is an object."""
+    """Return the fields of a method's body by name; none if its body is no JSON object."""
     content = operation.get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
-    found: Mapping[str, Any] = schema.get("properties", {})
-    return found
+    fields: Mapping[str, Any] = schema.get("properties", {})
+    return fields
 
 
 API = Page(
