@@ -1,10 +1,10 @@
-"""The ladder's store: all SQL is in this package.
+"""The store of a ladder: all SQL is in this package.
 
-Invariants: others use `Store` only; everything that is stored can be read back unchanged; every
-change is one transaction, so a crash leaves the state before or after it.
+Invariants: other packages use `Store` only; everything that is stored can be read back unchanged;
+every change is one transaction, so that a crash leaves the state before or after it.
 
-Start reading at `games.py` (how a result comes in), then `tasks.py` (who has what), `jobs.py`
-(what is to be played), `database.py` (transactions), `schema.py` (tables).
+Start reading at `games.py` (results of games), then `tasks.py` (leases of runners), `jobs.py`
+(scheduled games), `database.py` (transactions), `schema.py` (tables).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Database", "RetryPolicy", "Store"]
 
 
 class Store:
-    """A ladder's store. Threads may share one; a forked process opens its own."""
+    """The store of a ladder. Threads may share it; a forked process has to open its own."""
 
     def __init__(self, database: Database, policy: RetryPolicy | None = None) -> None:
         policy = policy or RetryPolicy()
@@ -51,8 +51,14 @@ class Store:
         self.analyses = Analyses(database, policy)
         self.comparisons = Comparisons(database, policy)
         self.person_games = PersonGames(database, policy)
-        lines = (self.submissions, self.analyses, self.comparisons, self.person_games)
-        self.tasks = AllTasks(database, policy, (self.jobs, *lines))
+        queues = (
+            self.jobs,
+            self.submissions,
+            self.analyses,
+            self.comparisons,
+            self.person_games,
+        )
+        self.tasks = AllTasks(database, policy, queues)
         self.logs = Logs(database, policy)
         self.ratings = Ratings(database, policy)
         self.history = History(database, policy)
@@ -63,15 +69,16 @@ class Store:
         self.changes = Changes(database, policy)
 
     def now(self) -> int:
-        """The store's clock in milliseconds since 1970."""
+        """Return the time of the database's clock in milliseconds since 1970."""
         with self.database.read() as connection:
             return now(connection)
 
     @classmethod
     def create(cls, target: str | os.PathLike[str], *, source: Database | None = None) -> Store:
-        """Create a ladder in a new file or an empty database; `StoreError` if it is not empty.
+        """Create a ladder in a new file or an empty database, and open it.
 
-        It has the rows of `source`, if that is given, from the same transaction on.
+        With `source`, a database of the same schema, it starts with a copy of all its rows, in the
+        same transaction. Raises `StoreError` if the database is not empty.
         """
         database = Database(target, create=True)
         try:
@@ -83,7 +90,7 @@ class Store:
 
     @classmethod
     def open(cls, target: str | os.PathLike[str]) -> Store:
-        """Open a ladder; `StoreError` if there is none, or none that this program can use."""
+        """Open a ladder. Raises `StoreError` if there is none, or if its schema is another one."""
         database = Database(target)
         try:
             migrate.check(database)

@@ -1,10 +1,10 @@
-"""Logs that are only added to: the audit log, and the chain of each season.
+"""The two logs to which entries are only added: the audit log, and the chain of each season.
 
-Invariants: an entry says what was refused, taken out or enabled, or who got or lost which
-right, and is written in the transaction of its change, so that neither is stored without the other;
-entries stay, but for names and addresses that must be forgotten; an author is named by reference,
-so that a name that changes or goes does so here as well; no entry has a secret; a new link of a
-chain follows on the season's last one, in the writer's transaction.
+Invariants: an entry of the audit log is written in the transaction of the change that it tells, so
+that neither is stored without the other; entries are never changed, except for names and addresses
+that must be forgotten; they refer to authors by id, so that a renamed or anonymised author is so in
+old entries as well; no entry has a secret; a new link of a chain follows the last link of its
+season, in the writer's transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deepsea_ladder.store.database import StorePart, now
 from deepsea_rules.printable import printable
 
 LATEST_ENTRIES = 10_000
-"""The number of newest entries of the audit log in which the last one of a kind is looked for."""
+"""Searches for the last entry of a kind read at most this many of the newest entries."""
 RENAMED = "was called "
 """The beginning of a note on a rename, before the former name."""
 _concerned = schema.authors.alias("concerned")
@@ -30,16 +30,22 @@ _acting = schema.authors.alias("acting")
 
 
 class Audit(StorePart):
+    """The audit log of a ladder."""
+
     def latest(self, limit: int = 100, author_id: int | None = None) -> list[AuditEntry]:
-        """The newest entries, newest first; of an author, what it did and what is about it."""
+        """Return the newest entries of the log, newest first.
+
+        author_id  return only entries on this author, and on what this author did
+        """
         table = schema.audit
-        about = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
+        # An entry without a subject is about an author, whose present name it shows.
+        subject = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
         query = (
             select(
                 table.c.id,
                 table.c.at,
                 table.c.kind,
-                func.coalesce(about, "").label("subject"),
+                func.coalesce(subject, "").label("subject"),
                 table.c.note,
                 func.coalesce(_acting.c.name, table.c.actor).label("actor"),
                 table.c.address,
@@ -50,15 +56,24 @@ class Audit(StorePart):
             .limit(limit)
         )
         if author_id is not None:
-            query = query.where(or_(table.c.author_id == author_id, table.c.actor_id == author_id))
+            is_of_author = or_(table.c.author_id == author_id, table.c.actor_id == author_id)
+            query = query.where(is_of_author)
         with self._database.read() as connection:
             return [
-                AuditEntry(Int64(number), utc_time(at), kind, *texts)
-                for number, at, kind, *texts in connection.execute(query)
+                AuditEntry(
+                    Int64(row.id),
+                    utc_time(row.at),
+                    row.kind,
+                    row.subject,
+                    row.note,
+                    row.actor,
+                    row.address,
+                )
+                for row in connection.execute(query)
             ]
 
     def first_tokens(self) -> dict[str, datetime]:
-        """The time at which each author got the first token, by the author's name."""
+        """Return the time at which each author got the first token, by the author's name."""
         table = schema.audit
         query = (
             select(_concerned.c.name, func.min(table.c.at))
@@ -70,23 +85,24 @@ class Audit(StorePart):
             return {name: utc_time(at) for name, at in connection.execute(query)}
 
     def runner(self) -> str | None:
-        """The control groups that the newest run has, in its words; None if no run has said it."""
+        """Return the description of the control groups of the newest run; None if there is none."""
         with self._database.read() as connection:
-            return _runner(connection)
+            return _control_groups(connection)
 
     def note_runner(self, words: str) -> None:
-        """Note which control groups a run has that begins, unless the one before had the same."""
+        """Note the control groups of a run that begins, unless the last entry says the same."""
         with self._database.write() as connection:
-            if _runner(connection) != words:
+            if _control_groups(connection) != words:
                 note(connection, now(connection), AuditKind.RUNNER, "run", words)
 
     def note_shortage(self, kind: AuditKind, subject: str, words: str) -> None:
-        """Note that a machine that plays had no memory left, or no CPU, for a task."""
+        """Note that a machine on which games are played was short of memory or of a CPU."""
         with self._database.write() as connection:
             note(connection, now(connection), kind, subject, words)
 
 
-def _runner(connection: Connection) -> str | None:
+def _control_groups(connection: Connection) -> str | None:
+    """Return the text of the newest entry on a run's control groups; None if there is none."""
     columns = schema.audit.c
     entries = select(columns.id, columns.kind, columns.note).order_by(desc(columns.id))
     newest = entries.limit(LATEST_ENTRIES).subquery().c
@@ -104,10 +120,12 @@ def note(
     author_id: int | None = None,
     actor: Actor = NOBODY,
 ) -> None:
-    """Add an entry to the running transaction.
+    """Add an entry to the audit log, in the running transaction.
 
-    subject    to what it was done; "" is the author
-    author_id  the author whom it is about
+    subject    the name of the bot, season, game or other thing; "" if the entry is about an author
+    words      the change, in words
+    author_id  the author whom the entry is about
+    actor      the author or machine that made the change
     """
     values = {
         "at": now_ms,
@@ -123,7 +141,7 @@ def note(
 
 
 def forget(connection: Connection, author_id: int) -> None:
-    """Remove former names of an author, and where the author's calls came from."""
+    """Remove former names of an author and addresses of the author's calls from all entries."""
     table = schema.audit
     connection.execute(
         update(table)
@@ -142,22 +160,23 @@ def forget(connection: Connection, author_id: int) -> None:
 
 
 _seasons = schema.seasons
-_LAST = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
+_LAST_LINK = select(_seasons.c.name, _seasons.c.place, _seasons.c.head).where(
     _seasons.c.id == bindparam("season")
 )
-_ADD = (
+_ADD_LINK = (
     update(_seasons)
     .where(_seasons.c.id == bindparam("season"))
     .values(
-        place=bindparam("at"),
-        head=bindparam("its_head"),
-        games=_seasons.c.games + bindparam("more"),
+        # Names of columns cannot be used for the parameters of an UPDATE.
+        place=bindparam("new_place"),
+        head=bindparam("new_head"),
+        games=_seasons.c.games + bindparam("new_games"),
     )
 )
 
 
 class LastLink(NamedTuple):
-    """The end of a season's chain."""
+    """The last link of a season's chain: the name of the season, the place from 1, and the head."""
 
     season: str
     place: int
@@ -165,16 +184,25 @@ class LastLink(NamedTuple):
 
 
 def last_link(connection: Connection, season_id: int) -> LastLink:
-    """The last place of a season and its head; place 0 has the season's commitment."""
-    row = connection.execute(_LAST, {"season": season_id}).one()
+    """Return the last link of a season's chain.
+
+    A season without links has place 0, and the commitment to its seed as the head.
+    """
+    row = connection.execute(_LAST_LINK, {"season": season_id}).one()
     return LastLink(row.name, row.place, row.head)
 
 
 def add_link(connection: Connection, season_id: int, last: LastLink, line: Line) -> str:
-    """Let a line follow on the last one; returns the new head."""
+    """Add a line to a season's chain after its last link, and return the new head.
+
+    The season counts its played games as well: a line that ended as "done" is one.
+    """
     head = next_head(last.head, line)
-    is_game = int(line["ended"] == "done")
-    connection.execute(
-        _ADD, {"season": season_id, "at": last.place + 1, "its_head": head, "more": is_game}
-    )
+    values = {
+        "season": season_id,
+        "new_place": last.place + 1,
+        "new_head": head,
+        "new_games": 1 if line["ended"] == "done" else 0,
+    }
+    connection.execute(_ADD_LINK, values)
     return head

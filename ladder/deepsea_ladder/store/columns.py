@@ -1,12 +1,11 @@
-"""Column types that say which values they allow, and how records are packed.
+"""Column types that know which values they allow, and the packing of records.
 
-Invariants: `allowed` is the one place that says what a column may have; a database refuses other
-values (CHECK, and STRICT tables in SQLite), and the look for damage finds them in a file that was
-changed by something else. A row has the enum itself, not its text. A value of another kind than its
-column's, which SQLite gives out as it stands in a damaged file, is a `StoreDamaged` where it is
-read, so that nothing behind the store meets it. A record that is read is the text that was written,
-to the byte: zlib with a dictionary, which is part of the format and never changed, since zlib
-refuses what was written with another one.
+Invariants: `allowed` alone decides which values a column may have; databases refuse others (CHECK,
+and STRICT tables in SQLite), and `find_damage` finds them in a file that another program has
+changed. Rows have members of enums, not their texts. SQLite returns a damaged value as it stands in
+the file; reading one raises `StoreDamaged`, so that no code outside the store meets it. Records are
+stored with zlib and a dictionary, and are read back to the byte. The dictionary is a part of the
+format and never changes: zlib cannot unpack a record that was packed with another one.
 """
 
 from __future__ import annotations
@@ -40,18 +39,18 @@ from deepsea_ladder.errors import StoreDamaged
 from deepsea_ladder.model import KINDS, TaskState
 from deepsea_rules.printable import printable
 
-_E = TypeVar("_E", bound=Enum)
+_Member = TypeVar("_Member", bound=Enum)
 IS_UTF_8 = "is_utf_8"
-"""The function that connections to SQLite have for texts, which it takes and gives out as bytes."""
-LATEST = 253_402_300_799_999
-"""The largest number of all: the last millisecond of the year 9999."""
-_NOWHERE = ("", "")
-"""The table and the column of a type that is no column's."""
-_LONGEST = 200
-"""Characters of the words on a value that is damaged."""
+"""The name of an SQL function on connections to SQLite: true if a blob is UTF-8."""
+LAST_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: the largest number that any column may have."""
+_NO_COLUMN = ("", "")
+"""The names of table and column in a type that belongs to no column."""
+_LINE_CHARACTERS = 200
+"""Characters of the message on a damaged value."""
 
 
-# STRICT tables know these names of types alone.
+# SQLite's STRICT tables know only these names of types.
 @compiles(BigInteger, "sqlite")
 @compiles(Boolean, "sqlite")
 def _integer_in_sqlite(*_: Any, **__: Any) -> str:
@@ -63,35 +62,37 @@ def _text_in_sqlite(*_: Any, **__: Any) -> str:
     return "TEXT"
 
 
-class Choice(TypeDecorator[_E]):
+class Choice(TypeDecorator[_Member]):
     """A member of an enum, stored as a text."""
 
     impl = String(32)
     cache_ok = True
 
-    def __init__(self, kind: type[_E], text: Callable[[_E], str] = attrgetter("value")) -> None:
+    def __init__(
+        self, kind: type[_Member], text: Callable[[_Member], str] = attrgetter("value")
+    ) -> None:
         super().__init__()
         self.kind, self.text = kind, text
         self.texts = {member: text(member) for member in kind}
         """The stored texts of all members."""
         self._members = {text: member for member, text in self.texts.items()}
 
-    def process_bind_param(self, value: _E | None, dialect: Dialect) -> str | None:
-        """Write the text of a member."""
+    def process_bind_param(self, value: _Member | None, dialect: Dialect) -> str | None:
+        """Return the text to store for a member."""
         return None if value is None else self.texts[value]
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> _E | None:
-        """Read a member."""
+    def process_result_value(self, value: Any, dialect: Dialect) -> _Member | None:
+        """Return the member of a stored text. Raises `StoreDamaged`."""
         if value is None:
             return None
         try:
             return self._members[value]
         except KeyError:
-            raise _wrong(self, value) from None
+            raise _damage_of(self, value) from None
 
 
 class StateOfKind(Choice[TaskState]):
-    """The state of a task: one of those of its kind, which is in the column "kind"."""
+    """The state of a task. The column "kind" of its row decides which states are allowed."""
 
     cache_ok = True
 
@@ -100,73 +101,82 @@ class StateOfKind(Choice[TaskState]):
 
 
 class Scopes(TypeDecorator[str]):
-    """The scopes of a token, as `scopes_text` writes them."""
+    """The scopes of a token, in the form of `scopes_text`."""
 
     impl = String(64)
     cache_ok = True
 
 
 class HexFloat(TypeDecorator[str]):
-    """A float, as `float.hex` writes it."""
+    """A float in the form of `float.hex`, which stays a text in rows."""
 
     impl = String(32)
     cache_ok = True
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """Read the text of a float."""
+        """Return a stored float, still as its text. Raises `StoreDamaged`."""
         if value is None:
             return None
         try:
             float.fromhex(value)
         except (TypeError, ValueError, OverflowError):
-            raise _wrong(self, value) from None
-        if "p" not in value:  # a decimal number would be read as another one
-            raise _wrong(self, value)
+            raise _damage_of(self, value) from None
+        if "p" not in value:  # `fromhex` would read a decimal number as another, hexadecimal one
+            raise _damage_of(self, value)
         return str(value)
 
 
 def allowed(column: Column[Any], table: str = "") -> str:
-    """The condition in SQL that a column's values meet, besides their type; "" for none.
+    """Return the SQL condition that the values of a column meet besides their type; "" for none.
 
-    table  its name and a dot, where the statement reads several
+    table  the table's name and a dot, for statements that read several tables
     """
     name = f'{table}"{column.name}"'
     match column.type:
         case StateOfKind():
-            of_kinds = (
+            conditions = (
                 f"{table}\"kind\" = '{kind}' AND {name} IN ({_literals(rules.states)})"
                 for kind, rules in KINDS.items()
             )
-            return f"({' OR '.join(of_kinds)})"
+            return f"({' OR '.join(conditions)})"
         case Choice() as choice:
             return f"{name} IN ({_literals(choice.texts.values())})"
         case Scopes():
-            chosen = (some for size in range(len(Scope) + 1) for some in combinations(Scope, size))
-            return f"{name} IN ({_literals(map(scopes_text, chosen))})"
+            texts = [
+                scopes_text(subset)
+                for size in range(len(Scope) + 1)
+                for subset in combinations(Scope, size)
+            ]
+            return f"{name} IN ({_literals(texts)})"
         case HexFloat():
             return f"{name} LIKE '%0x%.%p%'"
     return ""
 
 
 def is_wrong(column: Column[Any], table: str = "") -> str:
-    """The condition in SQL, for SQLite, that a column has a value that its type forbids."""
+    """Return the SQL condition, for SQLite, that a column has a value that it forbids.
+
+    table  the table's name and a dot, for statements that read several tables
+    """
     name, condition = f'{table}"{column.name}"', allowed(column, table)
     kind = _stored_type(column.type)
     if kind == "text" and not condition:
+        # As a blob, since Python could not even take a damaged text as an argument.
         condition = f"{IS_UTF_8}(CAST({name} AS BLOB))"
     if kind == "integer":
-        latest = 1 if isinstance(column.type, Boolean) else LATEST
-        condition = f"{name} BETWEEN 0 AND {latest}"
+        largest = 1 if isinstance(column.type, Boolean) else LAST_MS
+        condition = f"{name} BETWEEN 0 AND {largest}"
     elif isinstance(column.type, Record):
         condition = f"substr({name}, 1, 1) = x'{START.hex()}'"
-    wrong = f"typeof({name}) <> '{kind}'"
+    is_forbidden = f"typeof({name}) <> '{kind}'"
     if condition:
-        wrong += f" OR NOT {condition}"
-    missing = "" if column.nullable else f"{name} IS NULL OR "
-    return f"({missing}{name} IS NOT NULL AND ({wrong}))"
+        is_forbidden += f" OR NOT {condition}"
+    is_missing = "" if column.nullable else f"{name} IS NULL OR "
+    return f"({is_missing}{name} IS NOT NULL AND ({is_forbidden}))"
 
 
 def _stored_type(kind: TypeEngine[Any]) -> str:
+    """Return the result of SQLite's `typeof` for the values of a column type."""
     if isinstance(kind, Integer | Boolean):
         return "integer"
     impl = kind.impl_instance if isinstance(kind, TypeDecorator) else kind
@@ -174,23 +184,28 @@ def _stored_type(kind: TypeEngine[Any]) -> str:
 
 
 def _literals(texts: Iterable[str]) -> str:
+    """Return texts as a list of SQL literals. They are constants without a quote in them."""
     return ", ".join(f"'{text}'" for text in texts)
 
 
-def _wrong(kind: TypeEngine[Any], value: object) -> StoreDamaged:
-    table, column = getattr(kind, "place", _NOWHERE)
-    words = f"table {table}: {column} is {value!r}"
-    return StoreDamaged(printable(words, _LONGEST), table, column)
+def _damage_of(column_type: TypeEngine[Any], value: object) -> StoreDamaged:
+    """Return the error for a value that the column of this type does not allow."""
+    table, column = getattr(column_type, "place", _NO_COLUMN)
+    message = f"table {table}: {column} is {value!r}"
+    return StoreDamaged(printable(message, _LINE_CHARACTERS), table, column)
 
 
-def _checked(kind: type[TypeEngine[Any]], accepts: Callable[[Any], bool]) -> type[TypeEngine[Any]]:
-    """The type of a column that raises `StoreDamaged` for a value, unless it is None or accepted.
+def _checked_type(
+    kind: type[TypeEngine[Any]], accepts: Callable[[Any], bool]
+) -> type[TypeEngine[Any]]:
+    """Return a subclass of a column type that raises `StoreDamaged` for a value not accepted.
 
-    SQLite gives out whatever stands in a file; other databases have values of a column's type.
+    None is always accepted. Only results of SQLite are checked, since it returns whatever stands in
+    its file; other databases store no values of another type.
     """
 
     class Checked(kind):  # type: ignore[misc, valid-type]
-        place = _NOWHERE
+        place = _NO_COLUMN
 
         def result_processor(self, dialect: Dialect, coltype: object) -> Any:
             process = super().result_processor(dialect, coltype)
@@ -199,13 +214,14 @@ def _checked(kind: type[TypeEngine[Any]], accepts: Callable[[Any], bool]) -> typ
 
             def read(value: Any) -> Any:
                 if value is not None and not accepts(value):
-                    raise _wrong(self, value)
+                    raise _damage_of(self, value)
                 return value if process is None else process(value)
 
             return read
 
         def adapt(self, cls: type[TypeEngine[Any]], **more: Any) -> Any:
-            copy = super().adapt(cls, **more)  # a dialect reads by a copy of the type
+            # Each dialect reads with a copy of the type, which needs the names as well.
+            copy = super().adapt(cls, **more)
             copy.place = self.place
             return copy
 
@@ -217,23 +233,27 @@ def _is_text(value: object) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    # Of expressions, too: a mean has a fraction, a difference a sign.
-    return type(value) in (int, float) and value <= LATEST
+    # Expressions use the type of their column, too: a mean has a fraction, a difference a sign.
+    return type(value) in (int, float) and value <= LAST_MS
 
 
-_CHECKED: dict[type[Any], type[TypeEngine[Any]]] = {
-    **{kind: _checked(kind, _is_text) for kind in (String, Text)},
-    **{kind: _checked(kind, _is_number) for kind in (Integer, BigInteger, Boolean)},
-    LargeBinary: _checked(LargeBinary, lambda value: type(value) is bytes),
+_CHECKED_TYPES: dict[type[Any], type[TypeEngine[Any]]] = {
+    **{kind: _checked_type(kind, _is_text) for kind in (String, Text)},
+    **{kind: _checked_type(kind, _is_number) for kind in (Integer, BigInteger, Boolean)},
+    LargeBinary: _checked_type(LargeBinary, lambda value: type(value) is bytes),
 }
 
 
 def forbid_other_values(metadata: MetaData) -> None:
-    """Let every table of a schema refuse values that its columns do not allow, written or read."""
+    """Let every table of a schema refuse values that its columns do not allow.
+
+    Databases refuse to store them, and reading one from a damaged file raises `StoreDamaged`. Each
+    column gets a type of its own, which knows the names of table and column for that message.
+    """
     for table in metadata.tables.values():
         table.dialect_options["sqlite"]["strict"] = True
         for column in table.columns:
-            checked = _CHECKED.get(type(column.type))
+            checked = _CHECKED_TYPES.get(type(column.type))
             if checked is not None:
                 column.type = column.type.adapt(checked)
             elif isinstance(column.type, TypeDecorator):
@@ -246,24 +266,24 @@ def forbid_other_values(metadata: MetaData) -> None:
 # Records
 
 START = b"\x78"
-"""The first byte of all that zlib makes."""
-_LEVEL = 9
+"""The first byte of every output of zlib."""
+_COMPRESSION_LEVEL = 9
 
 
 @cache
 def _dictionary() -> bytes:
-    """Texts of many records: names, rules, faults, and the decisions of each seat."""
+    """Return the dictionary for zlib: texts that are in many records."""
     return Path(__file__).with_name("record-dictionary-1.txt").read_bytes()
 
 
 def packed(record: bytes) -> bytes:
-    """A record as it is stored."""
-    packer = zlib.compressobj(_LEVEL, zdict=_dictionary())
+    """Return the stored form of a record."""
+    packer = zlib.compressobj(_COMPRESSION_LEVEL, zdict=_dictionary())
     return packer.compress(record) + packer.flush()
 
 
 def unpacked(stored: bytes) -> str:
-    """The record that is stored so. Raises `StoreDamaged`."""
+    """Return the text of a stored record. Raises `StoreDamaged`."""
     try:
         unpacker = zlib.decompressobj(zdict=_dictionary())
         text = unpacker.decompress(stored).decode()
@@ -275,21 +295,21 @@ def unpacked(stored: bytes) -> str:
 
 
 class Record(TypeDecorator[str]):
-    """A column of records. Equal texts are equal bytes."""
+    """A column of packed records. Equal texts have equal bytes."""
 
     impl = LargeBinary
     cache_ok = True
-    place = _NOWHERE
-    """The table and the name of the column."""
+    place = _NO_COLUMN
+    """The names of the table and the column."""
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        """Pack what is written."""
+        """Pack a record that is written."""
         if value is None:
             return None
         return packed(value.encode())
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
-        """Unpack what is read."""
+        """Unpack a record that is read. Raises `StoreDamaged`."""
         if value is None:
             return None
         try:

@@ -1,9 +1,9 @@
-"""The schema of a database: made, checked, upgraded, and copied with all rows.
+"""Creating, checking, upgrading and copying the schema of a database.
 
-Invariants: a new ladder has the tables of schema.py and is stamped with its revision; a database
-with another revision is refused by name and not touched; the scripts in `migrations/` upgrade an
-older one, all in one transaction; what is copied is one snapshot, and it arrives together with its
-tables in one transaction.
+Invariants: a new ladder has the tables of schema.py and the name of its revision; a database with
+another revision is refused by that name and not touched; the scripts in `migrations/` upgrade an
+older one in a single transaction; a copy has the rows of one snapshot, and they are stored in the
+transaction that creates the tables.
 """
 
 from __future__ import annotations
@@ -23,76 +23,90 @@ if TYPE_CHECKING:
 
 SCRIPTS = Path(__file__).parent / "migrations"
 _REVISIONS = "alembic_version"
-_STAMP = (
+_CREATE_REVISIONS = (
     f"CREATE TABLE {_REVISIONS} (version_num VARCHAR(32) NOT NULL,"
     f" CONSTRAINT {_REVISIONS}_pkc PRIMARY KEY (version_num))"
 )
-"""Alembic's own table: it takes longer to import than all the tables take to be made."""
-_LADDERS_ALONE = {"bot_versions", "game_seats", "job_seats"}
-"""Tables that a ladder has and nobody else: what lacks others is still a ladder."""
-_PORTION = 500
+"""Creates the table of Alembic, which takes longer to import than all tables take to be created."""
+_TABLES_OF_LADDERS_ONLY = {"bot_versions", "game_seats", "job_seats"}
+"""Tables by which a ladder is known. A database with one of them is a ladder, even if a damaged
+one that lacks others."""
+_ROWS_PER_PORTION = 500
 
 
 def revision(connection: Connection) -> str | None:
-    """The schema's revision; None for an empty database. `StoreError` for somebody else's."""
+    """Return the revision of a ladder's schema; None for an empty database.
+
+    Raises `StoreError` for a database that is no ladder but has tables.
+    """
     tables = set(inspect(connection).get_table_names())
-    found = ""
+    schema_revision = ""
     if _REVISIONS in tables:
         numbers = connection.execute(text(f"SELECT version_num FROM {_REVISIONS}")).scalars()
-        found = ",".join(map(str, numbers))
-    theirs = sorted(tables - ({_REVISIONS} if found else set()))
-    if theirs and (not found or _LADDERS_ALONE.isdisjoint(theirs)):
-        raise StoreError(f"it has tables that are no ladder's: {', '.join(theirs[:3])}")
-    return found or None
+        schema_revision = ",".join(map(str, numbers))
+    if schema_revision:
+        tables.remove(_REVISIONS)
+    is_ladder = schema_revision and not _TABLES_OF_LADDERS_ONLY.isdisjoint(tables)
+    if tables and not is_ladder:
+        examples = ", ".join(sorted(tables)[:3])
+        raise StoreError(f"it has tables that are no ladder's: {examples}")
+    return schema_revision or None
 
 
 def create(database: Database, source: Database | None = None) -> None:
-    """Make all tables in an empty database, with the rows of `source`, which has this schema."""
+    """Create all tables in an empty database, with the rows of `source` if it is given.
+
+    The source has to have the same schema. Raises `StoreError` for a database with tables.
+    """
     with database.write() as connection:
-        if _revision(database, connection) is not None:
+        if _ladder_revision(database, connection) is not None:
             raise StoreError(f"there is a ladder at {database} already")
         schema.create_tables(connection)
-        connection.execute(text(_STAMP))
-        stamp = text(f"INSERT INTO {_REVISIONS} VALUES (:revision)")
-        connection.execute(stamp, {"revision": REVISION})
+        connection.execute(text(_CREATE_REVISIONS))
+        insert_revision = text(f"INSERT INTO {_REVISIONS} VALUES (:revision)")
+        connection.execute(insert_revision, {"revision": REVISION})
         if source is not None:
-            with source.read() as rows:
-                _copy(rows, connection)
+            with source.read() as source_connection:
+                _copy_rows(source_connection, connection)
 
 
 def check(database: Database, needed: str = REVISION) -> None:
-    """Refuse a database with another schema than this revision."""
+    """Raise `StoreError` unless the schema of the database has the needed revision."""
     with database.read() as connection:
-        found = _revision(database, connection)
-    if found is None:
+        present = _ladder_revision(database, connection)
+    if present is None:
         raise _no_ladder(database)
-    if found == needed:
+    if present == needed:
         return
-    if found in _known(_config(SCRIPTS)):
+    if present in _known_revisions(_alembic_config(SCRIPTS)):
         raise StoreError(
-            f"the ladder at {database} has the older schema {found}, this program needs {needed}:"
+            f"the ladder at {database} has the older schema {present}, this program needs {needed}:"
             " make a backup, then bring it up with `ladder upgrade`"
         )
-    raise _unknown(database, found)
+    raise _unknown_revision(database, present)
 
 
 def upgrade(database: Database, scripts: Path = SCRIPTS) -> str:
-    """Migrate an older ladder to the newest schema; returns its former revision."""
+    """Migrate an older ladder to the newest schema and return its former revision.
+
+    Raises `StoreError` for a database that is no ladder, and for an unknown revision.
+    """
     from alembic import command
 
-    config = _config(scripts)
+    config = _alembic_config(scripts)
     with database.write() as connection:
-        found = _revision(database, connection)
-        if found is None:
+        former = _ladder_revision(database, connection)
+        if former is None:
             raise _no_ladder(database)
-        if found not in _known(config):
-            raise _unknown(database, found)
-        config.attributes["connection"] = connection
+        if former not in _known_revisions(config):
+            raise _unknown_revision(database, former)
+        config.attributes["connection"] = connection  # the scripts run in this transaction
         command.upgrade(config, "head")
-    return found
+    return former
 
 
-def _revision(database: Database, connection: Connection) -> str | None:
+def _ladder_revision(database: Database, connection: Connection) -> str | None:
+    """Return the same as `revision`, with an error that names the database."""
     try:
         return revision(connection)
     except StoreError as error:
@@ -103,46 +117,51 @@ def _no_ladder(database: Database) -> StoreError:
     return StoreError(f"there is no ladder at {database}: make one with `ladder init`")
 
 
-def _unknown(database: Database, found: str) -> StoreError:
+def _unknown_revision(database: Database, present: str) -> StoreError:
     return StoreError(
-        f"the ladder at {database} has the schema {found}, which this program does not know (its "
+        f"the ladder at {database} has the schema {present}, which this program does not know (its "
         f"own is {REVISION}): it was made by a newer deepsea-referee, or by one from before the "
         "first release; use that one, or make a new ladder elsewhere with `ladder init`"
     )
 
 
-def _config(scripts: Path) -> Config:
-    # Alembic takes longer to import than the rest of the ladder, and is seldom needed.
+def _alembic_config(scripts: Path) -> Config:
+    """Return a configuration of Alembic with a folder of migration scripts."""
+    # Imported here, since Alembic takes longer to import than the rest of the ladder.
     from alembic.config import Config
 
     config = Config()
-    # Alembic expands % in options.
+    # Alembic expands % in options, so that one in the path has to be doubled.
     config.set_main_option("script_location", str(scripts).replace("%", "%%"))
     return config
 
 
-def _known(config: Config) -> set[str]:
+def _known_revisions(config: Config) -> set[str]:
+    """Return the revisions that the migration scripts start from or lead to."""
     from alembic.script import ScriptDirectory
 
     return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
 
 
-def _copy(source: Connection, target: Connection) -> None:
-    """Copy every row into tables that have none."""
+def _copy_rows(source: Connection, target: Connection) -> None:
+    """Copy every row of a ladder into the empty tables of another database."""
     for table in schema.metadata.sorted_tables:
-        in_order = select(table).order_by(*table.primary_key)  # what rows refer to comes first
-        rows = source.execute(in_order.execution_options(yield_per=_PORTION))
+        # A row that others of its table refer to has a smaller key, and must be inserted first.
+        in_order = select(table).order_by(*table.primary_key)
+        rows = source.execute(in_order.execution_options(yield_per=_ROWS_PER_PORTION))
         for portion in rows.mappings().partitions():
             target.execute(insert(table), [dict(row) for row in portion])
     if target.dialect.name == "postgresql":
-        _continue_numbers(target)
+        _continue_ids(target)
 
 
-def _continue_numbers(connection: Connection) -> None:
-    """Let PostgreSQL number new rows after the copied ones."""
+def _continue_ids(connection: Connection) -> None:
+    """Let PostgreSQL give new rows ids above those of the copied rows."""
     for table in schema.metadata.sorted_tables:
         column = table.autoincrement_column
         if column is not None:
             sequence = func.pg_get_serial_sequence(table.name, column.name)
-            highest = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
-            connection.execute(select(func.setval(sequence, highest, False)))
+            next_id = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
+            # The third argument of `setval`: the sequence has not given out this id yet.
+            is_used = False
+            connection.execute(select(func.setval(sequence, next_id, is_used)))

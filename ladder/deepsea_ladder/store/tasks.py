@@ -62,7 +62,7 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link
-from deepsea_ladder.store.columns import LATEST, is_wrong
+from deepsea_ladder.store.columns import LAST_MS, is_wrong
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import versions_of
 from deepsea_rules.printable import printable
@@ -130,7 +130,7 @@ class Tasks:
         self.is_open = and_(self.is_of_kind, _columns.state.in_(UNDER_WAY))
         self._last_change = (
             select(func.coalesce(func.max(_others.c.change), 0))
-            .where(_others.c.kind == kind, _others.c.change <= LATEST)  # lest damage be counted up
+            .where(_others.c.kind == kind, _others.c.change <= LAST_MS)  # lest damage be counted up
             .scalar_subquery()
         )
         # Statements are made once: making one takes longer than the database needs for it.
