@@ -190,7 +190,7 @@ def _finish_copy(path: Path) -> int:
     """
     with Store.open(path) as store:
         _refuse_differences(differences(store), str(path))
-        store.accounts.end_everything()
+        store.accounts.end_all_secrets()
         games = store.ratings.last_seq()
     with closing(sqlite3.connect(path)) as connection:
         # Without a write-ahead log a backup is one file, readable from read-only media.

@@ -53,7 +53,7 @@ def test_an_admin_token_is_all_that_is_printed(run: Run, place: Path) -> None:
     digest = secret_digest(SecretKind.TOKEN, done.out.strip())
     assert digest is not None
     with Store.open(place) as store:
-        found = store.accounts.proven(SecretKind.TOKEN, digest)
+        found = store.accounts.holder_by_digest(SecretKind.TOKEN, digest)
     assert found is not None
     assert (found.author, found.role.word) == ("admin", "admin")
     made = json.loads(run("ladder", "author", "admin", "--author", "anna", "--json").out)

@@ -156,7 +156,7 @@ class _Stocking:
         """Codes, tokens and sessions; what was there before ended with a backup."""
         accounts, tick = self._store.accounts, self._clock.tick
         accounts.admin_token("head", _token("before"), MACHINE)
-        accounts.end_everything()
+        accounts.end_all_secrets()
         for name in ("head", "chief"):
             tick()
             accounts.admin_token(name, _token(name), MACHINE)

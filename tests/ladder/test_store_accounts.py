@@ -73,7 +73,7 @@ def test_a_code_becomes_a_token_of_a_new_author(store: Store) -> None:
     proven = store.accounts.redeem(digest("code"), "Ada", token("Ada's"), "192.0.2.0/24")
     assert (proven.author, proven.role) == ("Ada", Role.AUTHOR)
     assert proven.scopes == {Scope.READ, Scope.SUBMIT}
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) == proven
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) == proven
     assert store.accounts.codes() == []
     (author,) = store.authors.all()
     assert (author.author, author.state, author.tokens) == ("Ada", AuthorState.ACTIVE, 1)
@@ -150,14 +150,14 @@ def test_codes_end(store: Store) -> None:
 def test_tokens_expire(store: Store) -> None:
     join(store)
     set_all(store, SecretKind.TOKEN, expires_at=1)
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
 
 
 @pytest.mark.databases
 def test_the_day_of_use_is_kept(store: Store) -> None:
     proven = join(store)
     assert store.accounts.tokens(proven.author_id)[0].last_used == ""
-    store.accounts.proven(SecretKind.TOKEN, digest("Ada's"))
+    store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's"))
     used = store.accounts.tokens(proven.author_id)[0].last_used
     assert date.fromisoformat(used).isoformat() == used
 
@@ -166,12 +166,12 @@ def test_a_revoked_token_and_its_sessions_are_dead(store: Store) -> None:
     proven = join(store)
     session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
     assert session is not None
-    assert store.accounts.proven(SecretKind.SESSION, digest("page")) == session
+    assert store.accounts.holder_by_digest(SecretKind.SESSION, digest("page")) == session
     store.accounts.revoke(SecretKind.TOKEN, proven.secret_id, by(proven), proven.author_id)
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
-    assert store.accounts.still(proven.secret_id) is None
-    assert store.accounts.proven(SecretKind.SESSION, digest("page")) is None
-    assert store.accounts.still(session.secret_id) is None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
+    assert store.accounts.holder_by_id(proven.secret_id) is None
+    assert store.accounts.holder_by_digest(SecretKind.SESSION, digest("page")) is None
+    assert store.accounts.holder_by_id(session.secret_id) is None
     assert store.accounts.open_session(digest("Ada's"), digest("other"), 14, 9, "") is None
 
 
@@ -204,12 +204,12 @@ def test_no_secret_is_taken_for_another_kind(store: Store) -> None:
     number = code(store, "open", "Ada")
     session = store.accounts.open_session(digest("Ada's"), digest("page"), 14, 9, "")
     assert session is not None
-    assert store.accounts.proven(SecretKind.TOKEN, digest("page")) is None
-    assert store.accounts.proven(SecretKind.SESSION, digest("Ada's")) is None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("page")) is None
+    assert store.accounts.holder_by_digest(SecretKind.SESSION, digest("Ada's")) is None
     assert store.accounts.open_session(digest("page"), digest("more"), 14, 9, "") is None
     for kind in SecretKind:
-        assert store.accounts.proven(kind, digest("open")) is None
-    assert store.accounts.still(number) is None
+        assert store.accounts.holder_by_digest(kind, digest("open")) is None
+    assert store.accounts.holder_by_id(number) is None
     for name in ("page", "Ada's"):
         with pytest.raises(CodeRefused):
             store.accounts.redeem(digest(name), "Ada", token("x"), "")
@@ -221,15 +221,15 @@ def test_no_secret_is_taken_for_another_kind(store: Store) -> None:
         for other in others:
             with pytest.raises(NotOnLadder, match=f"there is no such {kind}"):
                 store.accounts.revoke(kind, other, MACHINE)
-    assert store.accounts.still(session.secret_id) == session
-    assert store.accounts.still(proven.secret_id) == proven
+    assert store.accounts.holder_by_id(session.secret_id) == session
+    assert store.accounts.holder_by_id(proven.secret_id) == proven
 
 
 def test_a_token_of_somebody_else_is_not_there(store: Store) -> None:
     ada, ben = join(store, "Ada"), join(store, "Ben")
     with pytest.raises(NotOnLadder):
         store.accounts.revoke(SecretKind.TOKEN, ada.secret_id, by(ben), ben.author_id)
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is not None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is not None
 
 
 @pytest.mark.databases
@@ -238,14 +238,14 @@ def test_sessions_end_with_their_day_and_when_there_are_too_many(store: Store) -
     for number in range(4):
         store.accounts.open_session(digest("Ada's"), digest(f"page{number}"), 14, 3, "192.0.2.0/24")
     alive = [
-        store.accounts.proven(SecretKind.SESSION, digest(f"page{number}")) is not None
+        store.accounts.holder_by_digest(SecretKind.SESSION, digest(f"page{number}")) is not None
         for number in range(4)
     ]
     assert alive == [False, True, True, True]
     first, *_ = store.accounts.sessions(proven.author_id)
     assert first.address == "192.0.2.0/24"
     store.accounts.revoke(SecretKind.SESSION, first.id, by(proven), proven.author_id)
-    assert store.accounts.proven(SecretKind.SESSION, digest("page1")) is None
+    assert store.accounts.holder_by_digest(SecretKind.SESSION, digest("page1")) is None
     set_all(store, SecretKind.SESSION, expires_at=1)
     assert store.accounts.sessions(proven.author_id) == []
 
@@ -265,8 +265,8 @@ def test_a_blocked_author_has_nothing_that_is_valid_until_a_new_code(store: Stor
     code(store, "second", "Ada")
     assert store.authors.set_blocked("ada", MACHINE, blocked=True).state is AuthorState.BLOCKED
     for _ in range(2):
-        assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
-        assert store.accounts.proven(SecretKind.SESSION, digest("page")) is None
+        assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
+        assert store.accounts.holder_by_digest(SecretKind.SESSION, digest("page")) is None
         with pytest.raises(CodeRefused):
             store.accounts.redeem(digest("second"), "", token("x"), "")
         store.authors.set_blocked("Ada", MACHINE, blocked=False)
@@ -282,7 +282,7 @@ def test_a_blocked_author_has_nothing_that_is_valid_until_a_new_code(store: Stor
 def test_a_reset_ends_old_tokens_and_gives_a_code(store: Store) -> None:
     join(store)
     store.accounts.reset("Ada", digest("new"), 14, MACHINE)
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
     assert store.accounts.redeem(digest("new"), "", token("again"), "").author == "Ada"
 
 
@@ -298,7 +298,7 @@ def test_the_last_admin_stays(store: Store) -> None:
     ):
         with pytest.raises(AccountError, match="last"):
             taken()
-    assert store.accounts.proven(SecretKind.TOKEN, digest("admin")) is not None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("admin")) is not None
     two = admin(store, "Ada", "Ada's new one")
     assert two.role is Role.ADMIN
     store.accounts.revoke(SecretKind.TOKEN, one.secret_id, by(one), one.author_id)
@@ -343,7 +343,7 @@ def test_an_author_gets_another_name_everywhere(store: Store, another: Callable[
     assert store.authors.rename("Ada", "ADA", MACHINE).author == "ADA"
     store.authors.rename("Ada", "Countess", MACHINE)
     assert another().bots.get("greedy").author == "Countess"
-    found = store.accounts.proven(SecretKind.TOKEN, digest("Ada's"))
+    found = store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's"))
     assert found is not None
     assert found.author == "Countess"
     entries = store.audit.latest(author_id=proven.author_id)
@@ -361,7 +361,7 @@ def test_an_anonymised_author_leaves_no_name(store: Store) -> None:
     gone = store.authors.anonymise("Lovelace", MACHINE)
     assert (gone.author, gone.state) == (f"anonymous-{proven.author_id}", AuthorState.ANONYMISED)
     assert store.bots.get("greedy").author == gone.author
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
     with pytest.raises(NotOnLadder):
         store.authors.id_of("Ada")
     for change in (
@@ -427,13 +427,13 @@ def test_a_restored_ladder_lets_nobody_in(store: Store, tmp_path: Path) -> None:
     store.accounts.open_session(digest("Ada's"), digest("page"), 14, 3, "")
     code(store, "open")
     backup.back_up(store, tmp_path / "backup.db")
-    assert store.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is not None
+    assert store.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is not None
     backup.restore(tmp_path / "backup.db", str(tmp_path / "restored.db"))
     for path in ("backup.db", "restored.db"):
         with Store.open(tmp_path / path) as other:
-            assert other.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
-            assert other.accounts.proven(SecretKind.TOKEN, digest("admin")) is None
-            assert other.accounts.proven(SecretKind.SESSION, digest("page")) is None
+            assert other.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
+            assert other.accounts.holder_by_digest(SecretKind.TOKEN, digest("admin")) is None
+            assert other.accounts.holder_by_digest(SecretKind.SESSION, digest("page")) is None
             with pytest.raises(CodeRefused):
                 other.accounts.redeem(digest("open"), "Eve", token("x"), "")
             (author,) = (one for one in other.authors.all() if one.author == "admin")
@@ -448,7 +448,7 @@ def test_a_copied_file_is_cleared_when_it_is_restored(store: Store, tmp_path: Pa
     target = tmp_path / "restored.db"
     backup.restore(store.database.path, str(target))
     with Store.open(target) as restored:
-        assert restored.accounts.proven(SecretKind.TOKEN, digest("Ada's")) is None
+        assert restored.accounts.holder_by_digest(SecretKind.TOKEN, digest("Ada's")) is None
         assert restored.audit.latest()[0].kind is AuditKind.RESTORED
 
 

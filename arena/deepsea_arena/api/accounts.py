@@ -126,7 +126,7 @@ class AccountMethods(LadderPart):
     def who_am_i(self) -> Account:
         """Describe the caller: author, role, scopes."""
         assert self.own_id  # raises UserError for the ladder's machine, which has no account
-        holder = self.store.accounts.still(self.caller.secret_id)
+        holder = self.store.accounts.holder_by_id(self.caller.secret_id)
         if holder is None:
             raise ApiError(RefusalKind.UNAUTHENTICATED, "this token is no longer valid")
         return account_of(holder)

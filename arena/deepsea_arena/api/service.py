@@ -126,7 +126,7 @@ class LadderService:
         Raises ApiError if the secret is not valid.
         """
         digest = secret_digest(kind, secret)  # None if the text does not have a secret's form
-        holder = None if digest is None else self.store.accounts.proven(kind, digest)
+        holder = None if digest is None else self.store.accounts.holder_by_digest(kind, digest)
         return _caller_at(address, holder, kind)
 
     @refused_as_api_error
@@ -172,7 +172,7 @@ class LadderService:
         """
         if not caller.secret_id:  # a visitor or the ladder's machine has no secret that could end
             return True
-        return caller.is_proved_by(self.store.accounts.still(caller.secret_id))
+        return caller.is_proved_by(self.store.accounts.holder_by_id(caller.secret_id))
 
 
 def invalid_secret(kind: SecretKind | None) -> ApiError:

@@ -1,11 +1,11 @@
-"""Codes, tokens and sessions: the secrets that prove who somebody is.
+"""Codes, tokens and sessions: the secrets that prove the identity of a caller.
 
-Invariants: a secret is found by its kind and its SHA-256, which alone is stored, so that none is
-taken for another kind; it is valid until it ends or expires, and as long as its author is active; a
-code is redeemed at most once; a session has the scopes of its token and does not outlive it, and
-whatever ends a token ends its sessions in the same transaction; nobody but the ladder's machine can
-take the last admin's last token; a row is deleted some time after it has ended, so that no id comes
-again while somebody may remember it.
+Invariants: only the SHA-256 of a secret is stored; a secret is looked up by its kind and this
+digest, so that none is taken for another kind; it is valid until it ends or expires, as long as its
+author is active; a code is redeemed at most once; a session has the scopes of its token and does
+not outlive it, and ending a token ends its sessions in the same transaction; only the ladder's
+machine can take away the last token of the last admin; a row is deleted some time after its end, so
+that its id is not used again while somebody may remember it.
 """
 
 from __future__ import annotations
@@ -71,40 +71,47 @@ from deepsea_ladder.store.authors import (
 from deepsea_ladder.store.database import StorePart, insert_row, now
 
 KEPT_MS = 30 * DAY_MS
-"""The time for which rows are kept after they have ended."""
+"""Milliseconds for which the row of an ended secret stays in the store."""
 _authors, _secrets = schema.authors, schema.secrets
-_WITH_AUTHORS = select(_secrets, _authors.c.name.label("author"), _authors.c.role).outerjoin(
-    _authors, _authors.c.id == _secrets.c.author_id
-)
-"""Selects every secret with its author, whom a code for anybody has not."""
+_SECRETS_WITH_AUTHORS = select(
+    _secrets, _authors.c.name.label("author"), _authors.c.role
+).outerjoin(_authors, _authors.c.id == _secrets.c.author_id)
+"""Selects every secret with its author; there is none for a code that anybody may redeem."""
 
 
 class Accounts(StorePart):
     """The codes, tokens and sessions of a ladder."""
 
     def make_codes(
-        self, wanted: Sequence[tuple[str, str]], days: int, actor: Actor
+        self, codes: Sequence[tuple[str, str]], days: int, actor: Actor
     ) -> list[CodeLine]:
-        """Store codes, each as its digest and its author, "" for anybody.
+        """Store codes that expire after some days, and return their descriptions.
 
-        An author who is not there yet is added. Raises `BundleError` for a bad name, `AccountError`
-        for an author who may do nothing; then there is no code.
+        codes  for each code its digest and the name of its author; "" if anybody may redeem it
+
+        Missing authors are added. Raises `BundleError` for a name that is not allowed, and
+        `AccountError` for an author who is blocked or anonymised; then no code is stored.
         """
         with self._database.write() as connection:
             now_ms = now(connection)
-            _delete_old(connection, now_ms)
+            _delete_old_secrets(connection, now_ms)
             return [
                 _add_code(connection, digest, author, now_ms, days, actor)
-                for digest, author in wanted
+                for digest, author in codes
             ]
 
     def redeem(self, digest: str, author: str, token: NewToken, address: str) -> Caller:
-        """Turn a code into a token, for the code's author or for a new one of that name.
+        """Exchange a code for a token, of the code's author or of a new one with the chosen name.
 
-        Raises `CodeRefused` if it is not valid; `BundleError` or `AccountError` for a name that is
-        not allowed, is taken, or is not the code's: then the code stays valid.
+        author   the chosen name; may be "" if the code belongs to an author
+        address  the first part of the caller's address, for the audit log
+
+        Raises `CodeRefused` if the code is not valid. Raises `BundleError` or `AccountError` for a
+        name that is not allowed, is taken, or is not that of the code's author; then the code stays
+        valid.
         """
-        with self._database.read() as connection:  # so that guesses keep no writer waiting
+        # First without the writer's lock, so that guessing codes does not keep writers waiting.
+        with self._database.read() as connection:
             _valid_code(connection, digest)
         with self._database.write() as connection:
             now_ms = now(connection)
@@ -123,26 +130,33 @@ class Accounts(StorePart):
             note(connection, now_ms, AuditKind.CODE, "", words, author_id=author_id, actor=actor)
             return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
-    def create_token(self, author_id: int, token: NewToken, most: int, actor: Actor) -> TokenLine:
-        """Store a token of an author, who may have `most` of them."""
-        with self._database.write() as connection:
-            now_ms = now(connection)
-            _delete_old(connection, now_ms)
-            state = select(_authors.c.state).where(_authors.c.id == author_id)
-            if connection.execute(state).scalar_one_or_none() != AuthorState.ACTIVE:
-                raise AccountError("this author may not have a token")
-            if len(_valid(connection, SecretKind.TOKEN, author_id)) >= most:
-                raise AccountError(f"an author has at most {most} tokens; revoke one first")
-            return _token_line(_add_token(connection, author_id, token, now_ms, actor))
+    def create_token(
+        self, author_id: int, token: NewToken, max_tokens: int, actor: Actor
+    ) -> TokenLine:
+        """Store a new token of an author.
 
-    def admin_token(self, author: str, token: NewToken, actor: Actor) -> Caller:
-        """Make an author an admin, who is added if there is none, and store a token.
-
-        Without a name it is `admin`; `AccountError` if that is somebody without this role.
+        Raises `AccountError` if the author is not active, or has `max_tokens` valid tokens already.
         """
         with self._database.write() as connection:
             now_ms = now(connection)
-            row = author_named(connection, FIRST_ADMIN)  # perhaps somebody who only has this name
+            _delete_old_secrets(connection, now_ms)
+            state = select(_authors.c.state).where(_authors.c.id == author_id)
+            if connection.execute(state).scalar_one_or_none() != AuthorState.ACTIVE:
+                raise AccountError("this author may not have a token")
+            if len(_valid_secrets(connection, SecretKind.TOKEN, author_id)) >= max_tokens:
+                raise AccountError(f"an author has at most {max_tokens} tokens; revoke one first")
+            return _token_line(_add_token(connection, author_id, token, now_ms, actor))
+
+    def admin_token(self, author: str, token: NewToken, actor: Actor) -> Caller:
+        """Make an author an admin and store a token of theirs. A missing author is added.
+
+        author  the author's name; "" stands for `FIRST_ADMIN`
+
+        Raises `AccountError` for "" if an ordinary author has that name.
+        """
+        with self._database.write() as connection:
+            now_ms = now(connection)
+            row = author_named(connection, FIRST_ADMIN)  # perhaps an ordinary author
             if not author and row is not None and row.role != Role.ADMIN:
                 raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
             author_id = ensure_author(connection, author or FIRST_ADMIN, now_ms)
@@ -150,26 +164,29 @@ class Accounts(StorePart):
             return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
     def open_session(
-        self, token_digest: str, digest: str, days: int, most: int, address: str
+        self, token_digest: str, digest: str, days: int, max_sessions: int, address: str
     ) -> Caller | None:
-        """Store a session of a token; None if that is not valid.
+        """Store a session of a token and return its holder; None if the token is not valid.
 
-        An author has `most` sessions at once: the oldest ones end.
+        The session expires after some days, at the latest with its token. If the author has more
+        than `max_sessions` then, the oldest ones end.
         """
         is_token = (_secrets.c.kind == SecretKind.TOKEN, _secrets.c.digest == token_digest)
-        with self._database.read() as connection:  # so that guesses keep no writer waiting
-            if _proof(connection, now(connection), *is_token) is None:
+        # First without the writer's lock, so that guessing tokens does not keep writers waiting.
+        with self._database.read() as connection:
+            if _valid_credential(connection, now(connection), *is_token) is None:
                 return None
         with self._database.write() as connection:
             now_ms = now(connection)
-            _delete_old(connection, now_ms)
-            token = _proof(connection, now_ms, *is_token)
+            _delete_old_secrets(connection, now_ms)
+            token = _valid_credential(connection, now_ms, *is_token)
             if token is None:
                 return None
-            former = _valid(connection, SecretKind.SESSION, token.author_id)
-            surplus = [session.id for session in former[: max(0, len(former) + 1 - most)]]
-            end_secrets(connection, now_ms, _secrets.c.id.in_(surplus))
-            row = _add(
+            sessions = _valid_secrets(connection, SecretKind.SESSION, token.author_id)
+            surplus = max(0, len(sessions) + 1 - max_sessions)
+            surplus_ids = [session.id for session in sessions[:surplus]]  # the oldest come first
+            end_secrets(connection, now_ms, _secrets.c.id.in_(surplus_ids))
+            row = _add_secret(
                 connection,
                 SecretKind.SESSION,
                 now_ms,
@@ -180,98 +197,114 @@ class Accounts(StorePart):
                 address=address,
                 expires_at=min(now_ms + days * DAY_MS, token.expires_at),
             )
-            _note(connection, now_ms, row, "opened", Actor(token.author_id, address=address))
+            _note_secret(connection, now_ms, row, "opened", Actor(token.author_id, address=address))
             return _caller(row)
 
     def codes(self) -> list[CodeLine]:
-        """Codes that may be redeemed, the oldest first."""
+        """Return the codes that can be redeemed, the oldest first."""
         with self._database.read() as connection:
-            return [_code_line(row) for row in _valid(connection, SecretKind.CODE)]
+            return [_code_line(row) for row in _valid_secrets(connection, SecretKind.CODE)]
 
     def tokens(self, author_id: int) -> list[TokenLine]:
-        """An author's valid tokens, the oldest first."""
+        """Return the valid tokens of an author, the oldest first."""
         with self._database.read() as connection:
-            return [_token_line(row) for row in _valid(connection, SecretKind.TOKEN, author_id)]
+            return [
+                _token_line(row) for row in _valid_secrets(connection, SecretKind.TOKEN, author_id)
+            ]
 
     def sessions(self, author_id: int) -> list[SessionLine]:
-        """An author's valid sessions, the oldest first."""
+        """Return the valid sessions of an author, the oldest first."""
         with self._database.read() as connection:
             return [
                 SessionLine(
                     Int64(row.id), row.address, utc_time(row.created_at), utc_time(row.expires_at)
                 )
-                for row in _valid(connection, SecretKind.SESSION, author_id)
+                for row in _valid_secrets(connection, SecretKind.SESSION, author_id)
             ]
 
     def revoke(
         self, kind: SecretKind, secret_id: int, actor: Actor, author_id: int | None = None
     ) -> None:
-        """End a code, a token with the sessions that it opened, or a session.
+        """End a code, a session, or a token together with its sessions.
 
-        Raises `NotOnLadder` if there is none that is valid, or none of that author, and
-        `AccountError` for the last token that an admin can use; the machine may end that, too.
+        author_id  the secret has to belong to this author; None allows any
+
+        Raises `NotOnLadder` if there is no such valid secret. Raises `AccountError` for the last
+        token with which an admin can work, unless the ladder's machine ends it.
         """
         with self._database.write() as connection:
             now_ms = now(connection)
-            is_meant = _secrets.c.id == secret_id
-            rows = connection.execute(_select_valid(kind, now_ms, author_id).where(is_meant))
+            is_secret = _secrets.c.id == secret_id
+            rows = connection.execute(_select_valid(kind, now_ms, author_id).where(is_secret))
             if (row := rows.first()) is None:
                 raise NotOnLadder(f"there is no such {kind}")
             if kind is SecretKind.TOKEN:
-                _keep_an_admin_token(connection, now_ms, actor, gone=is_meant)
-            end_secrets(connection, now_ms, or_(is_meant, _secrets.c.token_id == secret_id))
-            _note(
-                connection, now_ms, row, "ended" if kind is SecretKind.SESSION else "revoked", actor
-            )
+                _check_admin_token_remains(connection, now_ms, actor, ending=is_secret)
+            end_secrets(connection, now_ms, or_(is_secret, _secrets.c.token_id == secret_id))
+            change = "ended" if kind is SecretKind.SESSION else "revoked"
+            _note_secret(connection, now_ms, row, change, actor)
 
     def reset(self, author: str, digest: str, days: int, actor: Actor) -> CodeLine:
-        """End every code, token and session of an author, and store a code for new ones.
+        """End all codes, tokens and sessions of an author, and store a code for a new token.
 
-        Raises `AccountError` for an author who may do nothing, and for the one admin who can work;
-        the machine may reset that one, too.
+        digest  that of the new code, which expires after some days
+
+        Raises `AccountError` for an author who is blocked or anonymised, and for the last admin
+        with a token, unless the ladder's machine resets that one.
         """
         with self._database.write() as connection:
             now_ms = now(connection)
             row = active_author(connection, author)
-            is_theirs = _secrets.c.author_id == row.id
-            _keep_an_admin_token(connection, now_ms, actor, gone=is_theirs)
-            end_secrets(connection, now_ms, is_theirs)
+            is_of_author = _secrets.c.author_id == row.id
+            _check_admin_token_remains(connection, now_ms, actor, ending=is_of_author)
+            end_secrets(connection, now_ms, is_of_author)
             note(connection, now_ms, AuditKind.AUTHOR, "", "reset", author_id=row.id, actor=actor)
             return _add_code(connection, digest, row.name, now_ms, days, actor)
 
-    def proven(self, kind: SecretKind, digest: str) -> Caller | None:
-        """The holder of a valid token or session; the day of a token's use is kept."""
+    def holder_by_digest(self, kind: SecretKind, digest: str) -> Caller | None:
+        """Return the holder of a token or session; None if it is not valid.
+
+        The store remembers the day on which a token was last used.
+        """
         with self._database.read() as connection:
             now_ms = now(connection)
-            row = _proof(connection, now_ms, _secrets.c.kind == kind, _secrets.c.digest == digest)
+            row = _valid_credential(
+                connection, now_ms, _secrets.c.kind == kind, _secrets.c.digest == digest
+            )
         if row is None:
             return None
         day = now_ms - now_ms % DAY_MS
         if kind is SecretKind.TOKEN and (row.last_used is None or row.last_used < day):
             used = update(_secrets).where(_secrets.c.id == row.id).values(last_used=day)
-            # Who calls is known, even if the disk is full.
+            # A full disk must not keep the caller out.
             with suppress(StoreUnavailable), self._database.write() as connection:
                 connection.execute(used)
         return _caller(row)
 
-    def still(self, secret_id: int) -> Caller | None:
-        """The holder of the token or session with this id; None if it has ended."""
+    def holder_by_id(self, secret_id: int) -> Caller | None:
+        """Return the holder of the token or session with this id; None if it is not valid now."""
         with self._database.read() as connection:
-            return _still(connection, secret_id)
+            return _holder_by_id(connection, secret_id)
 
     def checked_writes(
         self, check: Callable[[Caller | None], object], secret_id: int
     ) -> AbstractContextManager[None]:
-        """Begin each write of this thread meanwhile with a check of what `still` returns then.
+        """Begin each write of this thread with a check of the caller while the context is open.
 
-        What the check raises ends the write, and nothing has changed.
+        check  gets the holder of the token or session with this id, or None if it is not valid by
+               then; if it raises, the write fails before it has changed anything
         """
-        return self._database.checked_writes(
-            lambda connection: check(_still(connection, secret_id))
-        )
 
-    def end_everything(self) -> int:
-        """End every code, token and session, of a ladder that comes from a backup; how many."""
+        def check_holder(connection: Connection) -> None:
+            check(_holder_by_id(connection, secret_id))
+
+        return self._database.checked_writes(check_holder)
+
+    def end_all_secrets(self) -> int:
+        """End all codes, tokens and sessions, after a restore from a backup.
+
+        Returns their number.
+        """
         with self._database.write() as connection:
             now_ms = now(connection)
             ended = end_secrets(connection, now_ms)
@@ -282,18 +315,25 @@ class Accounts(StorePart):
 
 
 def _select_valid(kind: SecretKind, now_ms: int, author_id: int | None = None) -> Select[Any]:
-    """Select the valid secrets of a kind, of one author or of all, the oldest first."""
-    query = _WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(now_ms)).order_by(_secrets.c.id)
+    """Return a query for the valid secrets of a kind, the oldest first.
+
+    author_id  only those of this author; None selects those of all
+    """
+    query = _SECRETS_WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(now_ms)).order_by(
+        _secrets.c.id
+    )
     return query if author_id is None else query.where(_secrets.c.author_id == author_id)
 
 
-def _valid(
+def _valid_secrets(
     connection: Connection, kind: SecretKind, author_id: int | None = None
 ) -> Sequence[Row[Any]]:
+    """Return the valid secrets of a kind, the oldest first; None as the author selects all."""
     return connection.execute(_select_valid(kind, now(connection), author_id)).all()
 
 
 def _valid_code(connection: Connection, digest: str) -> Row[Any]:
+    """Return the valid code with this digest. Raises `CodeRefused` if there is none."""
     query = _select_valid(SecretKind.CODE, now(connection)).where(_secrets.c.digest == digest)
     code = connection.execute(query).first()
     if code is None:
@@ -301,12 +341,15 @@ def _valid_code(connection: Connection, digest: str) -> Row[Any]:
     return code
 
 
-def _proof(
+def _valid_credential(
     connection: Connection, now_ms: int, *conditions: ColumnElement[bool]
 ) -> Row[Any] | None:
-    """The valid token or session of an active author that meets the conditions."""
+    """Return the token or session that meets the conditions; None if it is not valid.
+
+    It is valid until it ends or expires, as long as its author is active.
+    """
     return connection.execute(
-        _WITH_AUTHORS.where(
+        _SECRETS_WITH_AUTHORS.where(
             *conditions,
             _secrets.c.kind != SecretKind.CODE,
             is_valid(now_ms),
@@ -315,13 +358,14 @@ def _proof(
     ).first()
 
 
-def _still(connection: Connection, secret_id: int) -> Caller | None:
-    row = _proof(connection, now(connection), _secrets.c.id == secret_id)
+def _holder_by_id(connection: Connection, secret_id: int) -> Caller | None:
+    """Return the holder of the token or session with this id; None if it is not valid now."""
+    row = _valid_credential(connection, now(connection), _secrets.c.id == secret_id)
     return None if row is None else _caller(row)
 
 
 def _caller(row: Row[Any]) -> Caller:
-    """The holder of a token or session."""
+    """Return the holder of a token or session, from its row of `_SECRETS_WITH_AUTHORS`."""
     return Caller(
         author_id=row.author_id,
         author=row.author,
@@ -333,28 +377,38 @@ def _caller(row: Row[Any]) -> Caller:
     )
 
 
-def _delete_old(connection: Connection, now_ms: int) -> None:
-    over = or_(_secrets.c.ended_at < now_ms - KEPT_MS, _secrets.c.expires_at < now_ms - KEPT_MS)
-    connection.execute(delete(_secrets).where(over))
+def _delete_old_secrets(connection: Connection, now_ms: int) -> None:
+    """Delete the rows of secrets that have ended or expired long ago."""
+    limit_ms = now_ms - KEPT_MS
+    is_old = or_(_secrets.c.ended_at < limit_ms, _secrets.c.expires_at < limit_ms)
+    connection.execute(delete(_secrets).where(is_old))
 
 
-def _add(connection: Connection, kind: SecretKind, now_ms: int, **values: object) -> Row[Any]:
-    """Store a secret; columns without a value are empty."""
-    empty = {"scopes": "", "label": "", "start": "", "address": ""}
-    row = insert(_secrets).values({**empty, **values, "kind": kind, "created_at": now_ms})
-    secret_id = insert_row(connection, row)
-    return connection.execute(_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
+def _add_secret(
+    connection: Connection, kind: SecretKind, now_ms: int, **values: object
+) -> Row[Any]:
+    """Store a secret and return its row of `_SECRETS_WITH_AUTHORS`.
+
+    values  its columns; texts that are not given are empty
+    """
+    defaults = {"scopes": "", "label": "", "start": "", "address": ""}
+    statement = insert(_secrets).values({**defaults, **values, "kind": kind, "created_at": now_ms})
+    secret_id = insert_row(connection, statement)
+    return connection.execute(_SECRETS_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
 
 
 def _add_code(
     connection: Connection, digest: str, author: str, now_ms: int, days: int, actor: Actor
 ) -> CodeLine:
-    """Store a code for an active author, who is added if there is none; "" for anybody."""
+    """Store a code and return its description.
+
+    author  the author's name; a missing author is added. "" makes a code that anybody may redeem.
+    """
     if author:
         check_spelling(connection, author)
     author_id = ensure_author(connection, author, now_ms) if author else None
     expires_at = now_ms + days * DAY_MS
-    row = _add(
+    row = _add_secret(
         connection,
         SecretKind.CODE,
         now_ms,
@@ -362,14 +416,15 @@ def _add_code(
         author_id=author_id,
         expires_at=expires_at,
     )
-    _note(connection, now_ms, row, "made", actor)
+    _note_secret(connection, now_ms, row, "made", actor)
     return _code_line(row)
 
 
 def _add_token(
     connection: Connection, author_id: int, token: NewToken, now_ms: int, actor: Actor
 ) -> Row[Any]:
-    row = _add(
+    """Store a token of an author, note it in the audit log, and return its row."""
+    row = _add_secret(
         connection,
         SecretKind.TOKEN,
         now_ms,
@@ -380,15 +435,20 @@ def _add_token(
         start=token.start,
         expires_at=now_ms + token.days * DAY_MS,
     )
-    _note(connection, now_ms, row, f"made: {row.scopes}", actor)
+    _note_secret(connection, now_ms, row, f"made: {row.scopes}", actor)
     return row
 
 
-def _note(connection: Connection, now_ms: int, row: Row[Any], change: str, actor: Actor) -> None:
-    """Add a change of a secret to the audit log, in which the secret itself is not."""
-    subject = "anybody" if row.author_id is None else ""
-    name = {SecretKind.CODE: f"code {row.id} ", SecretKind.TOKEN: f"{row.start}... "}
-    words = name.get(row.kind, "") + change
+def _note_secret(
+    connection: Connection, now_ms: int, row: Row[Any], change: str, actor: Actor
+) -> None:
+    """Add a change of a secret to the audit log.
+
+    The entry names a code by its id and a token by its first characters, never by the secret.
+    """
+    subject = "anybody" if row.author_id is None else ""  # "" stands for the author of the entry
+    names_of_kinds = {SecretKind.CODE: f"code {row.id} ", SecretKind.TOKEN: f"{row.start}... "}
+    words = names_of_kinds.get(row.kind, "") + change
     note(
         connection,
         now_ms,
@@ -416,14 +476,19 @@ def _token_line(row: Row[Any]) -> TokenLine:
     )
 
 
-def _keep_an_admin_token(
-    connection: Connection, now_ms: int, actor: Actor, gone: ColumnElement[bool]
+def _check_admin_token_remains(
+    connection: Connection, now_ms: int, actor: Actor, ending: ColumnElement[bool]
 ) -> None:
-    """Raise `AccountError` if no admin can use a token any more once some of them are gone; the
-    machine may end the last one, too."""
+    """Raise `AccountError` if ending some tokens would leave no token with which an admin can work.
+
+    ending  the condition of the tokens that are about to end
+
+    The ladder's machine may end even the last one, since it can make new tokens without one.
+    """
     if actor == MACHINE:
         return
-    usable = (
+    # Tokens with which an admin can work. Scopes are a text with a space between them.
+    usable_count = (
         select(func.count())
         .select_from(_secrets)
         .join(_authors, _authors.c.id == _secrets.c.author_id)
@@ -435,8 +500,9 @@ def _keep_an_admin_token(
             (literal(" ") + _secrets.c.scopes + " ").contains(f" {Scope.ADMIN} "),
         )
     )
-    lost = connection.execute(usable.where(gone)).scalar_one()
-    if lost and not connection.execute(usable.where(~gone)).scalar_one():
+    lost = connection.execute(usable_count.where(ending)).scalar_one()
+    remaining = connection.execute(usable_count.where(~ending)).scalar_one()
+    if lost and not remaining:
         raise AccountError(
             "this is the last token with which an admin can work; make another first"
         )
