@@ -1,9 +1,12 @@
-"""Comparisons of new versions on common luck: planned, played block by block, and kept.
+"""Comparisons of new versions of bots with other versions, on common luck.
 
-Invariants: a version is compared once in a season with its bot's former version, and with each bot
-of the panel as that is then; only who holds the lease adds a block, and each number once, together
-with the standing after it; a verdict is never changed; a newer version ends the comparisons of the
-older one; no lease is given for more CPU time than the version, or the hour, has left.
+They are planned when a runner looks for work, and are played and stored block by block.
+
+Invariants: in a season a version is compared once with the former version of its bot, and once with
+the present version of each bot of the panel; only the holder of the lease can add a block; a block
+with each number is added once, together with the standing after it; a verdict never changes; a
+newer version ends the comparisons of the older one; a lease never allows more CPU time than is left
+for the version, or for all comparisons in this hour.
 """
 
 from __future__ import annotations
@@ -49,73 +52,97 @@ from deepsea_ladder.store.tasks import TaskLine, Tasks
 _rows, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
 _Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
-"""A version, the one that it is compared with, and that one's name in the panel."""
+"""The rows of a version and of its opponent, and the opponent's name in the panel.
+
+The name is "" if the opponent is the former version of the same bot.
+"""
 _TASKS = Tasks(TaskKind.COMPARISON)
-_SELECT: Select[Any] = _TASKS.join(select(_rows), _rows.c.id)
-_OF_BOT = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
-_CURRENT = select(_versions.c.id).select_from(_OF_BOT).where(_versions.c.number == _bots.c.version)
-_READY = _CURRENT.where(_bots.c.state == BotState.ACTIVE)
+_COMPARISONS: Select[Any] = _TASKS.join(select(_rows), _rows.c.id)
+_VERSIONS_WITH_BOTS = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
+_CURRENT_VERSIONS = (
+    select(_versions.c.id)
+    .select_from(_VERSIONS_WITH_BOTS)
+    .where(_versions.c.number == _bots.c.version)
+)
+_ACTIVE_VERSIONS = _CURRENT_VERSIONS.where(_bots.c.state == BotState.ACTIVE)
 
 
 class Comparisons(TaskLine[ComparisonLease]):
+    """The comparisons of a ladder, and their queue for runners."""
+
     tasks = _TASKS
 
     def listed(
         self, season: StoredSeason, versions: Sequence[int] | None = None
     ) -> list[StoredComparison]:
-        """The comparisons of a season, or of these versions in it, in the order of their plan."""
-        query = _SELECT.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
+        """Return the comparisons of a season in the order in which they were planned.
+
+        versions  ids of versions; only comparisons of these are returned. None returns all.
+        """
+        query = _COMPARISONS.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
         if versions is not None:
             query = query.where(_rows.c.version_id.in_(versions))
-        return self._database.read_undamaged(query, _rows.c.id, _comparisons)[0]
+        return self._database.read_undamaged(query, _rows.c.id, _comparisons_of_rows)[0]
 
     def get(self, number: int) -> StoredComparison:
-        """A comparison by its id. Raises `NotOnLadder` if there is none."""
+        """Return a comparison by its id. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
-            rows = connection.execute(_SELECT.where(_rows.c.id == number)).all()
+            rows = connection.execute(_COMPARISONS.where(_rows.c.id == number)).all()
             if not rows:
                 raise NotOnLadder(f"there is no comparison {number}")
-            return _comparisons(connection, rows)[0]
+            return _comparisons_of_rows(connection, rows)[0]
 
     # The runner
 
     def due(self) -> bool:
-        """True if there may be something to lease now."""
+        """Return True if there may be a comparison to lease now."""
         with self._database.read() as connection:
-            if (found := _open_season(connection)) is None:
+            season_and_secret = _open_season(connection)
+            if season_and_secret is None:
                 return False
-            season, now_ms = found[0], now(connection)
-            if _left_of_hour(connection, now_ms) <= 0:
+            season, _ = season_and_secret
+            now_ms = now(connection)
+            if _cpu_ms_left_this_hour(connection, now_ms) <= 0:
                 return False
             expired = _TASKS.is_running & (schema.tasks.c.until <= now_ms)
-            waits = _waiting(season, or_(_TASKS.is_waiting, expired))
-            first = connection.execute(waits).first()
-            return first is not None or any(self._lacking(connection, season))
+            leasable = _leasable(season, or_(_TASKS.is_waiting, expired))
+            if connection.execute(leasable).first() is not None:
+                return True
+            return any(self._missing_comparisons(connection, season))
 
     def _order(self, connection: Connection, now_ms: int) -> list[int]:
-        """Plan what new versions need; authors take turns, and of one version that comparison is
-        next which has used the least CPU time."""
-        if (found := _open_season(connection)) is None:
+        """Return the ids of the comparisons that can be leased, the next one first.
+
+        Authors take turns, and for each author the comparison with the least CPU time so far comes
+        first. Before that, this ends the comparisons of outdated versions and plans those that
+        current versions lack.
+        """
+        season_and_secret = _open_season(connection)
+        if season_and_secret is None:
             return []
-        season, secret = found
-        outdated = _rows.c.version_id.not_in(_CURRENT)
-        for row in connection.execute(_SELECT.where(_TASKS.is_waiting, outdated)).all():
+        season, secret = season_and_secret
+        outdated = _rows.c.version_id.not_in(_CURRENT_VERSIONS)
+        for row in connection.execute(_COMPARISONS.where(_TASKS.is_waiting, outdated)).all():
             _supersede(connection, row.id, now_ms)
-        for plan in self._lacking(connection, season):
-            _add(connection, season, secret, plan, now_ms)
-        if _left_of_hour(connection, now_ms) <= 0:
+        for plan in self._missing_comparisons(connection, season):
+            _add_comparison(connection, season, secret, plan, now_ms)
+        if _cpu_ms_left_this_hour(connection, now_ms) <= 0:
             return []
-        waiting = connection.execute(_waiting(season, _TASKS.is_waiting))
+        waiting = connection.execute(_leasable(season, _TASKS.is_waiting))
         return _TASKS.order(connection, [(row.id, row.author_id) for row in waiting])
 
-    def _lacking(self, connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
-        """The comparisons that current versions lack."""
-        ours = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
-        there = set(map(tuple, connection.execute(ours)))
-        newest = SELECT_BOTS.add_columns(IS_CURRENT.label("is_current"))
-        newest = newest.where(_versions.c.number >= _bots.c.version - 1)
+    def _missing_comparisons(self, connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
+        """Yield the comparisons of a season that current versions of active bots still need.
+
+        These are one with the former version of the bot, if there is one, and one with each bot of
+        the panel, unless the bot itself is of the panel.
+        """
+        planned = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
+        existing = {(row.version_id, row.panel) for row in connection.execute(planned)}
+        newest_two = SELECT_BOTS.add_columns(IS_CURRENT.label("is_current"))
+        newest_two = newest_two.where(_versions.c.number >= _bots.c.version - 1)
         rows, _ = self._database.read_undamaged(
-            newest.order_by(_versions.c.number, _versions.c.id),
+            newest_two.order_by(_versions.c.number, _versions.c.id),
             _versions.c.id,
             lambda _, rows: list(rows),
             transaction=connection,
@@ -123,31 +150,36 @@ class Comparisons(TaskLine[ComparisonLease]):
         bots: dict[str, list[Row[Any]]] = {}
         for row in rows:
             bots.setdefault(row.name_key, []).append(row)
-        # The newest version of a bot may be one that cannot be read.
+        # If the current version is damaged, only the former one was read: leave that bot out.
         bots = {key: versions for key, versions in bots.items() if versions[-1].is_current}
-        # Where there is no sandbox, only bots that play were looked at when the season was opened.
-        out = {BotState.DISABLED, BotState.SUSPENDED}
+        unplayable = {BotState.DISABLED, BotState.SUSPENDED}
         if season.settings.isolation == "process":
-            out.add(BotState.WITHDRAWN)
-        panel = {
-            name: bots[names.key(name)][-1]
-            for name in season.settings.verdicts.panel
-            if names.key(name) in bots and bots[names.key(name)][-1].state not in out
-        }
+            # Bots without a sandbox must be trusted, and on opening the season the operator saw
+            # only the active ones.
+            unplayable.add(BotState.WITHDRAWN)
+        panel: dict[str, Row[Any]] = {}
+        for name in season.settings.verdicts.panel:
+            versions = bots.get(names.key(name), [])
+            if versions and versions[-1].state not in unplayable:
+                panel[name] = versions[-1]
+        panel_keys = {names.key(name) for name in panel}
         for key, (*former, current) in bots.items():
-            wanted = {"": former[-1]} if former else {}
-            if key not in map(names.key, panel):
-                wanted |= panel
-            for name, other in wanted.items():
-                if current.state == BotState.ACTIVE and (current.version_id, name) not in there:
-                    yield current, other, name
+            if current.state != BotState.ACTIVE:
+                continue
+            opponents = {"": former[-1]} if former else {}
+            if key not in panel_keys:
+                opponents |= panel
+            for name, opponent in opponents.items():
+                if (current.version_id, name) not in existing:
+                    yield current, opponent, name
 
     def _read(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> ComparisonLease:
         row = connection.execute(select(_rows).where(_rows.c.id == task.subject)).one()
         season, _ = by_id(connection, row.season_id)
-        left_of_version = limits_now(connection).verdict_seconds * 1000 - _spent(connection, row)
+        limit_ms = limits_now(connection).verdict_seconds * 1000
+        cpu_ms_left_of_version = limit_ms - _used_cpu_ms(connection, row)
         versions = versions_by_id(connection, [row.version_id, row.other_id])
         return ComparisonLease(
             id=row.id,
@@ -156,8 +188,8 @@ class Comparisons(TaskLine[ComparisonLease]):
             season=season.settings,
             versions=(versions[row.version_id], versions[row.other_id]),
             seed=row.seed,
-            kept=tuple(_contents(connection, row.id)),
-            cpu_ms=min(_left_of_hour(connection, now_ms), left_of_version),
+            kept=tuple(_block_contents(connection, row.id)),
+            cpu_ms=min(_cpu_ms_left_this_hour(connection, now_ms), cpu_ms_left_of_version),
         )
 
     def add(
@@ -169,10 +201,15 @@ class Comparisons(TaskLine[ComparisonLease]):
         standing: ComparisonStanding,
         seconds: float,
     ) -> bool:
-        """Add a block and renew the lease; whether it held. The same block again changes nothing.
+        """Add a block to a comparison and renew its lease; return True if the lease is still held.
 
-        content   the block, as JSON
-        standing  after it; with a verdict the comparison has ended
+        number    that of the block, from 0; a block that is stored already is not added again
+        content   the block as JSON
+        cpu_ms    the CPU time that the block took
+        standing  the standing after the block; if it has a verdict, the comparison ends
+        seconds   the time from now until the lease expires
+
+        A comparison of an outdated version ends, and its lease is lost.
         """
         with self._database.write() as connection:
             key = (_blocks.c.comparison_id == lease.id, _blocks.c.number == number)
@@ -182,7 +219,12 @@ class Comparisons(TaskLine[ComparisonLease]):
                 return False
             row = connection.execute(select(_rows).where(_rows.c.id == lease.id)).one()
             now_ms = now(connection)
-            if connection.execute(_CURRENT.where(_versions.c.id == row.version_id)).first() is None:
+            if (
+                connection.execute(
+                    _CURRENT_VERSIONS.where(_versions.c.id == row.version_id)
+                ).first()
+                is None
+            ):
                 _supersede(connection, row.id, now_ms)
                 return False
             block = {"comparison_id": row.id, "number": number, "at": now_ms, "cpu_ms": cpu_ms}
@@ -192,14 +234,26 @@ class Comparisons(TaskLine[ComparisonLease]):
                 "standing": msgspec.json.encode(standing).decode(),
             }
             connection.execute(update(_rows).where(_rows.c.id == row.id).values(**values))
-            lasts = {"until": now_ms + round(seconds * 1000), "changed_at": task.changed_at}
-            _TASKS.put(connection, row.id, now_ms, failures=0, words=None, **lasts)
-            _end(connection, row, number, now_ms, is_decided=standing.verdict is not None)
+            _TASKS.put(
+                connection,
+                row.id,
+                now_ms,
+                failures=0,
+                words=None,
+                until=now_ms + round(seconds * 1000),
+                changed_at=task.changed_at,  # a new block is no change of the state
+            )
+            _end_if_complete(
+                connection, row, number, now_ms, is_decided=standing.verdict is not None
+            )
             return True
 
 
 def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
-    """The newest open season with its secret, if it has comparisons now."""
+    """Return the newest open season without a tournament, and the secret of its seed.
+
+    None if there is no such season, if it is paused, or if comparisons are switched off.
+    """
     table = schema.seasons
     newest = (
         select(table.c.id)
@@ -210,15 +264,17 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
         return None
     season, secret = by_id(connection, number)
     limits = limits_now(connection)
-    idle = season.paused_at is not None or not limits.verdict_seconds
-    return None if idle else (season, secret)
+    if season.paused_at is not None or limits.verdict_seconds == 0:
+        return None
+    return season, secret
 
 
-def _add(
+def _add_comparison(
     connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, now_ms: int
 ) -> None:
-    version, other, panel = plan
-    # The same luck against all others, which nobody can know who has not the season's secret.
+    """Store a planned comparison, and its task for runners."""
+    version, opponent, panel = plan
+    # A version has the same luck against all opponents. The season's secret keeps it unpredictable.
     text = f"comparison:{version.name} v{version.number}"
     standing = ComparisonStanding(margin=season.settings.verdicts.margin)
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
@@ -226,7 +282,7 @@ def _add(
         season_id=season.id,
         author_id=version.author_id,
         version_id=version.version_id,
-        other_id=other.version_id,
+        other_id=opponent.version_id,
         panel=panel,
         seed=seed,
         cpu_ms=0,
@@ -236,68 +292,86 @@ def _add(
     _TASKS.add(connection, now_ms, [task])
 
 
-def _supersede(connection: Connection, number: int, now_ms: int) -> None:
-    _TASKS.end(connection, number, now_ms, TaskState.ENDED, words="a newer version came")
+def _supersede(connection: Connection, comparison_id: int, now_ms: int) -> None:
+    """End a comparison whose version is not the current one of its bot any more."""
+    _TASKS.end(connection, comparison_id, now_ms, TaskState.ENDED, words="a newer version came")
 
 
-def _end(
+def _end_if_complete(
     connection: Connection, row: Row[Any], number: int, now_ms: int, *, is_decided: bool
 ) -> None:
-    """End what has its verdict, or has used its blocks or its CPU time."""
+    """End a comparison that has a verdict or all its blocks, and every one without CPU time left.
+
+    row         the comparison
+    number      that of its last block, from 0
+    is_decided  True if the block has led to a verdict
+
+    CPU time is given to a version for all its comparisons together: once it is used, those that
+    wait end as well. A comparison that another runner plays meanwhile ends with its next block.
+    """
     season, _ = by_id(connection, row.season_id)
     blocks, limits = season.settings.verdicts.blocks, limits_now(connection)
+    played_blocks = number + 1
     if is_decided:
         _TASKS.end(connection, row.id, now_ms, TaskState.DECIDED)
-    elif number + 1 >= blocks:
+    elif played_blocks >= blocks:
         words = f"the {blocks} blocks that the season gives it are played"
         _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=words)
-    if _spent(connection, row) >= limits.verdict_seconds * 1000:
+    if _used_cpu_ms(connection, row) >= limits.verdict_seconds * 1000:
         words = f"the {limits.verdict_seconds} s that a version gets are used"
-        is_open = or_(_TASKS.is_waiting, (_rows.c.id == row.id) & _TASKS.is_running)
-        numbers = _SELECT.with_only_columns(_rows.c.id).where(_of_version(row), is_open)
-        for open_one in connection.execute(numbers).scalars().all():
-            _TASKS.end(connection, open_one, now_ms, TaskState.SPENT, words=words)
+        is_this = (_rows.c.id == row.id) & _TASKS.is_running
+        query = _COMPARISONS.with_only_columns(_rows.c.id)
+        query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this))
+        for comparison_id in connection.execute(query).scalars().all():
+            _TASKS.end(connection, comparison_id, now_ms, TaskState.SPENT, words=words)
 
 
-def _of_version(row: Row[Any]) -> ColumnElement[bool]:
-    """All comparisons of the version in the season."""
+def _is_of_same_version(row: Row[Any]) -> ColumnElement[bool]:
+    """Return the condition of all comparisons of this one's version in its season."""
     return and_(_rows.c.version_id == row.version_id, _rows.c.season_id == row.season_id)
 
 
-def _spent(connection: Connection, row: Row[Any]) -> int:
-    """The CPU time of the version, in milliseconds."""
-    query = select(func.sum(_rows.c.cpu_ms)).where(_of_version(row))
+def _used_cpu_ms(connection: Connection, row: Row[Any]) -> int:
+    """Return the CPU time, in ms, that all comparisons of this one's version have used."""
+    query = select(func.sum(_rows.c.cpu_ms)).where(_is_of_same_version(row))
     return int(connection.execute(query).scalar_one())
 
 
-def _left_of_hour(connection: Connection, now_ms: int) -> int:
-    """The CPU time that is left for comparisons in this hour, in milliseconds."""
-    lately = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > now_ms - HOUR_MS)
-    spent = connection.execute(lately).scalar() or 0
+def _cpu_ms_left_this_hour(connection: Connection, now_ms: int) -> int:
+    """Return the CPU time, in ms, that is left for comparisons in the hour that ends now."""
+    last_hour = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > now_ms - HOUR_MS)
+    spent = connection.execute(last_hour).scalar() or 0
     limits = limits_now(connection)
     return limits.verdict_seconds_per_hour * 1000 - int(spent)
 
 
-def _waiting(season: StoredSeason, waits: ColumnElement[bool]) -> Select[tuple[int, int]]:
-    """Ids and authors of what may be leased, that which has used the least CPU time first."""
-    query = _SELECT.with_only_columns(_rows.c.id, _rows.c.author_id)
-    query = query.where(_rows.c.season_id == season.id, _rows.c.version_id.in_(_READY), waits)
+def _leasable(season: StoredSeason, has_state: ColumnElement[bool]) -> Select[tuple[int, int]]:
+    """Return a query for the ids and authors of comparisons that a runner may lease.
+
+    Those are of current versions of active bots. Those with the least CPU time so far come first.
+
+    has_state  the condition of their tasks
+    """
+    query = _COMPARISONS.with_only_columns(_rows.c.id, _rows.c.author_id)
+    is_active = _rows.c.version_id.in_(_ACTIVE_VERSIONS)
+    query = query.where(_rows.c.season_id == season.id, is_active, has_state)
     return query.order_by(_rows.c.cpu_ms, _rows.c.id)
 
 
-def _contents(connection: Connection, number: int) -> Iterator[bytes]:
-    """The blocks of a comparison, in order."""
-    query = select(_blocks).where(_blocks.c.comparison_id == number).order_by(_blocks.c.number)
-    for row in connection.execute(query):
+def _block_contents(connection: Connection, comparison_id: int) -> Iterator[bytes]:
+    """Yield the blocks of a comparison as JSON, in order. Raises `StoreDamaged`."""
+    blocks = select(_blocks).where(_blocks.c.comparison_id == comparison_id)
+    for row in connection.execute(blocks.order_by(_blocks.c.number)):
         try:
             yield zlib.decompress(row.content)
         except (zlib.error, TypeError) as error:
             raise StoreDamaged(
-                f"block {row.number} of comparison {number} is damaged: {error}"
+                f"block {row.number} of comparison {comparison_id} is damaged: {error}"
             ) from None
 
 
 def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, BotVersion]:
+    """Return the versions in rows of comparisons, and their opponents, by id."""
     ids = {key for row in rows for key in (row.version_id, row.other_id)}
     return versions_by_id(connection, sorted(ids))
 
@@ -305,13 +379,19 @@ def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, 
 _read_standing = msgspec.json.Decoder(ComparisonStanding).decode
 
 
-def _comparisons(connection: Connection, rows: Sequence[Row[Any]]) -> list[StoredComparison]:
-    """The comparisons in rows of `_SELECT`."""
+def _comparisons_of_rows(
+    connection: Connection, rows: Sequence[Row[Any]]
+) -> list[StoredComparison]:
+    """Return the comparisons in rows of `_COMPARISONS`, in the same order."""
     versions = _versions_of(connection, rows)
-    return [_comparison(row, versions) for row in rows]
+    return [_comparison_of_row(row, versions) for row in rows]
 
 
-def _comparison(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:
+def _comparison_of_row(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:
+    """Return the comparison in a row of `_COMPARISONS`. Raises `StoreDamaged`.
+
+    versions  the versions in the row, by id
+    """
     try:
         standing = _read_standing(row.standing)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
