@@ -33,8 +33,8 @@ from deepsea_arena.tournaments import (
 )
 from deepsea_arena.workers import MakePool
 from deepsea_ladder.accounts import MACHINE, Actor
-from deepsea_ladder.errors import LadderError, PairingError
-from deepsea_ladder.model import BotState, StoredSeason
+from deepsea_ladder.errors import LadderError, PairingError, StoreDamaged
+from deepsea_ladder.model import BotState, StoredSeason, TaskState
 from deepsea_ladder.store import Store
 from deepsea_ladder.tournament import (
     FINAL_GAMES,
@@ -298,8 +298,8 @@ def _run(
     stuck = store.queue.counts(season).quarantined
     if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
         raise RefereeError(
-            f"{stuck} of the games of {season.name} failed: `ladder status` has the reasons; "
-            "`ladder requeue` them, and repeat the command"
+            f"{stuck} of the games of {season.name} failed{_example(store, season)}: `ladder "
+            "status` has the reasons; `ladder requeue` them, and repeat the command"
         )
     if report.ended is RunEnd.HOST:
         raise RefereeError(f"this machine cannot play now: {report.trouble}")
@@ -308,3 +308,12 @@ def _run(
     if report.ended is RunEnd.STOPPED:
         raise RunStopped(report)
     watcher.played(report)
+
+
+def _example(store: Store, season: StoredSeason) -> str:
+    """The newest game that was set aside, with its reason in parentheses; "" for none."""
+    try:
+        failed = store.queue.listed(season, TaskState.QUARANTINED)
+    except StoreDamaged as damage:  # of a version in a line-up, which is the reason
+        return f" ({damage})"
+    return f", such as {failed[-1].game_id} ({failed[-1].note})" if failed else ""

@@ -37,7 +37,7 @@ from deepsea_bundle.atomic import stored_files
 from deepsea_bundle.errors import BundleDamaged
 from deepsea_ladder.accounts import NOBODY, Actor, AuditKind, AuthorState
 from deepsea_ladder.bot_states import Appearance, BotDeed, StrikeRules, conduct, state_after
-from deepsea_ladder.errors import NotOnLadder, StoreDamaged, SubmissionError
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged, StoreError, SubmissionError
 from deepsea_ladder.limits import RemoteLimits, check_bot_count
 from deepsea_ladder.model import (
     AttemptEnd,
@@ -51,7 +51,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import check_window, ensure_author
-from deepsea_ladder.store.database import StorePart, insert_row, now
+from deepsea_ladder.store.database import StorePart, bots_without_version, insert_row, now
 from deepsea_ladder.store.history import (
     IS_CURRENT,
     SELECT_BOTS,
@@ -145,7 +145,13 @@ class Bots(StorePart):
 
     def damages(self) -> list[str]:
         """The damage of bots that cannot be read, and are left out of `all`, a line each."""
-        return list(dict.fromkeys(self._readable(_CURRENT)[1]))
+        lines = self._readable(_CURRENT)[1]
+        try:
+            with self._database.read() as connection:
+                lines += bots_without_version(connection)
+        except StoreDamaged as error:  # the number of a version is none
+            lines.append(str(error))
+        return list(dict.fromkeys(lines))
 
     def _readable(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
         return self._database.read_undamaged(
@@ -162,8 +168,8 @@ class Bots(StorePart):
         query = SELECT_BOTS.where(schema.bots.c.name_key == names.key(name))
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(schema.bot_versions.c.number)).all()
-        if not rows:
-            raise _no_such_bot(name)
+            if not rows:
+                raise _missing(connection, name)
         return _bot(rows[-1]), [version_of(row) for row in rows]
 
     def versions_of(self, ids: Sequence[int]) -> list[BotVersion]:
@@ -440,11 +446,14 @@ def active_bots(connection: Connection) -> list[LadderBot]:
 def _row(connection: Connection, name: str) -> Row[Any]:
     row = connection.execute(_CURRENT.where(schema.bots.c.name_key == names.key(name))).first()
     if row is None:
-        raise _no_such_bot(name)
+        raise _missing(connection, name)
     return row
 
 
-def _no_such_bot(name: str) -> NotOnLadder:
+def _missing(connection: Connection, name: str) -> StoreError:
+    """The refusal of a bot that there is not, or whose present version cannot be found."""
+    for damage in bots_without_version(connection, schema.bots.c.name_key == names.key(name)):
+        return StoreDamaged(damage)
     return NotOnLadder(f"there is no bot {name!r} on this ladder")
 
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -553,7 +553,7 @@ def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite reads a file at an absolute path and never writes it."""
     uri = f"{path.as_uri()}?mode=ro"
     # SQLite needs a file for its locks beside the database, which a read-only disk cannot get. It
-    # does without if it is told that nothing changes.
+    # does without if the caller says that nothing changes.
     is_frozen = False
     with suppress(OSError):  # a missing file: SQLite reports it on connecting
         is_frozen = sys.platform != "win32" and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -828,7 +828,7 @@ def _damaged_records(connection: Connection) -> Iterator[str]:
 def _contradictions(connection: Connection) -> Iterator[str]:
     """Report values that contradict each other, in seasons, bots and games."""
     yield from _contradictory_seasons(connection)
-    yield from _bots_without_version(connection)
+    yield from islice(bots_without_version(connection), _ROWS_PER_CHECK)
     yield from _contradictory_games(connection)
 
 
@@ -847,13 +847,14 @@ def _contradictory_seasons(connection: Connection) -> Iterator[str]:
             yield f"season {season}: its name, seed or head is another one"
 
 
-def _bots_without_version(connection: Connection) -> Iterator[str]:
-    """Report bots without the version that is to play."""
+def bots_without_version(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[str]:
+    """Report bots without the version that is to play, of those that meet the conditions."""
     bots, versions = schema.bots, schema.bot_versions
     current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
-    query = select(bots.c.name, bots.c.version).outerjoin(versions, current)
-    for row in connection.execute(query.where(versions.c.id.is_(None)).limit(_ROWS_PER_CHECK)):
-        yield f"bot {quoted(row.name, _SHOWN_CHARACTERS)}: its version {row.version} is not there"
+    query = select(bots.c.id, bots.c.name, bots.c.version).outerjoin(versions, current)
+    for row in connection.execute(query.where(versions.c.id.is_(None), *conditions)):
+        bot = quoted(row.name, _SHOWN_CHARACTERS)
+        yield f"table bots, row {row.id}: version is {row.version}, which {bot} does not have"
 
 
 def _contradictory_games(connection: Connection) -> Iterator[str]:
