@@ -47,7 +47,7 @@ from deepsea_ladder.store.tasks import Lease, TaskLine
 from deepsea_referee.clock import PULSE, Clock, SystemClock
 from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import on_signals
-from deepsea_referee.workers import Done, Sent, Workers
+from deepsea_referee.workers import TaskMessage, TaskResult, Workers
 from deepsea_rules.printable import one_line
 
 _T = TypeVar("_T")
@@ -310,9 +310,9 @@ class TaskLoop(Generic[_Lease]):
             is_renewal_due = False
             events = self._workers.wait(self.times.beat, self._stop)
             for event in events:
-                if not isinstance(event, Sent):
+                if not isinstance(event, TaskMessage):
                     outcome = outcome_of_event(event, has_worked=self._has_worked)
-                    self._has_worked |= isinstance(event, Done)
+                    self._has_worked |= isinstance(event, TaskResult)
                     match outcome:
                         case HostTrouble(reason):
                             raise HostCannot(reason)

@@ -36,13 +36,13 @@ from deepsea_referee.interrupts import WakePipe, pause
 from deepsea_referee.system import CpuShare, equal_shares
 from deepsea_referee.workers import (
     GRACE_S,
-    Died,
-    Event,
-    Failed,
     LocalWorkers,
-    Sent,
     Setup,
     Task,
+    TaskFailure,
+    TaskMessage,
+    WorkerDeath,
+    WorkerEvent,
     no_files,
 )
 from deepsea_rules.printable import one_line
@@ -104,7 +104,7 @@ class Agent(distributed.WorkerPlugin):
         self._wake.ring()
         await asyncio.to_thread(self._end)
 
-    def perform(self, argument: bytes, files: dict[str, bytes]) -> list[Event]:
+    def perform(self, argument: bytes, files: dict[str, bytes]) -> list[WorkerEvent]:
         """Run a task and return its events; return none if it was cancelled before it began.
 
         After the release of the lease the task has `GRACE_S` to end by itself. A cancelled task is
@@ -116,13 +116,13 @@ class Agent(distributed.WorkerPlugin):
                 return []
             self._files = files  # the same bytes that Dask keeps, no copy
             task = self._pool.start(pickle.loads(argument), 0, tuple(files))
-            events: list[Event] = []
+            events: list[WorkerEvent] = []
             timeout_s, has_stopped = None, False
             wakers = [self._wake]
             while key not in self._released:
                 new_events = self._pool.wait(timeout_s, *wakers)
                 events += new_events
-                if events and not isinstance(events[-1], Sent):
+                if events and not isinstance(events[-1], TaskMessage):
                     return events
                 if has_stopped and not new_events:
                     break  # the grace period is over
@@ -131,7 +131,7 @@ class Agent(distributed.WorkerPlugin):
                     # The pipe stays readable, and would end each further wait at once.
                     timeout_s, has_stopped, wakers = GRACE_S, True, []
             self._pool.close()
-            return [*events, Died(task, "it was ended")]
+            return [*events, WorkerDeath(task, "it was ended")]
 
     def _end(self) -> None:
         """End the worker process once its task has ended."""
@@ -140,7 +140,7 @@ class Agent(distributed.WorkerPlugin):
             self._wake.close()
 
 
-def perform(agent: str, argument: bytes, files: dict[str, bytes]) -> list[Event]:
+def perform(agent: str, argument: bytes, files: dict[str, bytes]) -> list[WorkerEvent]:
     """Run a task in the worker process of an agent, and return its events.
 
     Dask calls this as its own task, and does not look into the pickled argument. If its worker was
@@ -223,7 +223,7 @@ class DaskWorkers:
         self._file_future = cache(
             lambda digest: self._client.submit(bytes, fetch(digest), pure=False)
         )
-        self._events: list[Event] = []
+        self._events: list[WorkerEvent] = []
         self._news: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._bell = WakePipe()
         self._lost: str | None = None
@@ -252,7 +252,7 @@ class DaskWorkers:
         try:
             files = {digest: self._file_future(digest) for digest in needs}
         except Exception as error:  # noqa: BLE001  (whatever it is, other tasks may go on)
-            self._events.append(Failed(task, error))
+            self._events.append(TaskFailure(task, error))
             return task
         worker.task = task
         worker.future = self._client.submit(
@@ -267,7 +267,7 @@ class DaskWorkers:
         self._client.loop.add_callback(self._finish, worker, task, worker.future)
         return task
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         """Wait for events, at most for this time, and return them.
 
         The wait may end early without any, since the list of workers has to be looked at now and
@@ -381,7 +381,7 @@ class DaskWorkers:
         del self._known[address]
         for slot in [slot for slot in self._slots if slot.address == address]:
             if slot.task is not None:
-                self._events.append(Died(slot.task, f"{address} {why}"))
+                self._events.append(WorkerDeath(slot.task, f"{address} {why}"))
                 self.kill(slot.task)
             self._slots.remove(slot)
 
@@ -394,10 +394,10 @@ class DaskWorkers:
         try:
             events = await future.result()
         except Exception as error:  # noqa: BLE001  (it is the task's end)
-            events = None if future.cancelled() else [Failed(task, error)]
+            events = None if future.cancelled() else [TaskFailure(task, error)]
         self._post(partial(self._on_finished, slot, task, events))
 
-    def _on_finished(self, slot: _Slot, task: Task, events: list[Event] | None) -> None:
+    def _on_finished(self, slot: _Slot, task: Task, events: list[WorkerEvent] | None) -> None:
         """Take in the events of a task.
 
         `events` is None if Dask cancelled it, since the scheduler has gone, and empty if its worker

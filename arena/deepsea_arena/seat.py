@@ -31,7 +31,7 @@ from deepsea_ladder.errors import PersonGameError
 from deepsea_ladder.model import PersonGame, Presence, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.clock import Clock
-from deepsea_referee.person import HINT_EFFORT, QUESTIONS, Asked, Choosing, hint, rules_of
+from deepsea_referee.person import HINT_EFFORT, QUESTIONS, Choosing, PersonRequest, hint, rules_of
 from deepsea_referee.summary import VoidGame
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
@@ -311,20 +311,20 @@ class StoredPerson:
         """End the decision that waits, after a timeout."""
         self._set(note=[why])
 
-    def decide(self, asked: Asked) -> str | None:
+    def decide(self, request: PersonRequest) -> str | None:
         """Store the question, and wait for the page to store an answer."""
         with self._deciding:  # one that is not wanted any more may still be ending
             if self.away:
-                return asked.view.legal[0]
+                return request.view.legal[0]
             assert self._game is not None
-            limit_us = sum(asked.time_left)
-            limited = asked.time_left != NO_CLOCK
+            limit_us = sum(request.time_left)
+            limited = request.time_left != NO_CLOCK
             self._due_us = self._clock.now_us() + limit_us if limited else None
             try:
-                return self._answer(asked, self._game.game.decisions)
+                return self._answer(request, self._game.game.decisions)
             finally:
                 self._due_us = None
-                if asked.is_wanted():
+                if request.is_wanted():
                     self._set(note=[])
 
     # Of the command that plays the match
@@ -407,7 +407,7 @@ class StoredPerson:
 
     # ----------------------------------------------------------------------------------- within
 
-    def _answer(self, asked: Asked, decisions: Sequence[Decision]) -> str | None:
+    def _answer(self, request: PersonRequest, decisions: Sequence[Decision]) -> str | None:
         """The action that the page stores; None if none is wanted any more."""
         assert self._lease is not None
         game_id, made = self.game_id, tuple(decisions)
@@ -420,11 +420,11 @@ class StoredPerson:
                     continue
                 self._lease = lease
                 self.away = lease.presence is Presence.LEFT
-                return lease.answer or asked.view.legal[0]
-            if not asked.is_wanted() or self.interrupted or self.dropped:
-                self._take_back(asked, len(made))
+                return lease.answer or request.view.legal[0]
+            if not request.is_wanted() or self.interrupted or self.dropped:
+                self._take_back(request, len(made))
                 return None
-            if not self._gives_hint(asked):
+            if not self._gives_hint(request):
                 with self._changed:
                     self._changed.wait_for(lambda: self._has_news, LOOK_S)
         if game_id == self.game_id and not self._fields.get("ended"):
@@ -436,20 +436,20 @@ class StoredPerson:
             self._has_news = False
         return self._games.get(game_id)
 
-    def _take_back(self, asked: Asked, number: int) -> None:
+    def _take_back(self, request: PersonRequest, number: int) -> None:
         """End the stored question without an answer of the person."""
         with suppress(PersonGameError):  # the person has answered just now, too late
-            self._games.answer(self.game_id, number, asked.view.legal[0])
+            self._games.answer(self.game_id, number, request.view.legal[0])
         self._lease = self._games.claim(OWNER, LEASE_S) or self._lease
 
-    def _gives_hint(self, asked: Asked) -> bool:
+    def _gives_hint(self, request: PersonRequest) -> bool:
         """Show a hint, if one was requested; whether it was."""
         with self._changed:
             if self._requested != "hint":
                 return False
             self._requested = ""
         self._set(note=[THINKING])
-        lines = hint(asked.view, self._hint_effort)
+        lines = hint(request.view, self._hint_effort)
         self.hints += 1
         self._set(note=lines)
         return True

@@ -17,7 +17,7 @@ from deepsea_ladder.season import Season
 from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.pauses import longest_wait_us
 from deepsea_referee.sandbox.interface import SandboxUnavailable
-from deepsea_referee.workers import Died, Done, Event, Failed
+from deepsea_referee.workers import TaskFailure, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.faults import FAULTS_TO_FORFEIT
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import DIVES
@@ -109,17 +109,17 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
     return HostTrouble(words) if is_shortage(error) else VoidOutcome(words)
 
 
-def outcome_of_event(event: Event, *, has_worked: bool) -> Any:
+def outcome_of_event(event: WorkerEvent, *, has_worked: bool) -> Any:
     """The result of a task that has ended; without one a `VoidOutcome` or a `HostTrouble`.
 
     has_worked  whether workers have ended tasks before: else they perhaps cannot be started here
     """
     match event:
-        case Done(_, result):
+        case TaskResult(_, result):
             return result
-        case Failed(_, error):
+        case TaskFailure(_, error):
             return outcome_of_error(error)
-        case Died(_, ending):
+        case WorkerDeath(_, ending):
             reason = f"the worker ended ({ending})"
             cannot_start = ending == "exit status 1" and not has_worked
             return HostTrouble(reason) if cannot_start else VoidOutcome(reason)

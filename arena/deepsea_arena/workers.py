@@ -36,7 +36,7 @@ from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.summary import MatchResult
 from deepsea_referee.system import equal_shares
-from deepsea_referee.workers import Done, Event, Link, LocalWorkers, Task, Workers
+from deepsea_referee.workers import Link, LocalWorkers, Task, TaskResult, WorkerEvent, Workers
 
 if TYPE_CHECKING:
     from deepsea_arena.dask import DaskWorkers
@@ -117,10 +117,10 @@ class JobWorkers:
         """Stop every worker, whatever it plays."""
         self.pool.close()
 
-    def _finished(self, event: Event) -> tuple[Job, Outcome]:
+    def _finished(self, event: WorkerEvent) -> tuple[Job, Outcome]:
         job, place = self._tasks.pop(event.task)
         outcome, machine = outcome_of_event(event, has_worked=self._has_worked), self.machine(place)
-        self._has_worked |= isinstance(event, Done)
+        self._has_worked |= isinstance(event, TaskResult)
         match outcome:
             case FinishedGame():
                 outcome = replace(outcome, machine=machine)

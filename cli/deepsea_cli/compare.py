@@ -100,7 +100,7 @@ def command(options: CompareOptions) -> None:
         BlockSettings,
         CompareGames,
         PlayedBlock,
-        kept_folder,
+        open_folder,
     )
 
     text = seed_text(play.seed, out, BlockSettings.kind)
@@ -120,7 +120,7 @@ def command(options: CompareOptions) -> None:
     drawn.begin_pair(settings)
     page = PlayedGamesPage(wanted=options.browser)
     with ExitStack() as opened:
-        folder = kept_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
+        folder = open_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
         if folder is None:
             games = CompareGames(settings)
         else:
@@ -202,7 +202,7 @@ def rank(options: RankOptions) -> None:
         raise click.UsageError("--markdown and --json exclude each other")
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve
-    from deepsea_referee.workbench.blocks import PlayedBlock, kept_folder
+    from deepsea_referee.workbench.blocks import PlayedBlock, open_folder
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
 
     text = seed_text(play.seed, out, RankSettings.kind)
@@ -223,7 +223,7 @@ def rank(options: RankOptions) -> None:
             f"--games {most}: a round of {settings.size} bots has {settings.size} games"
         )
     with ExitStack() as opened:
-        folder = kept_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
+        folder = open_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
         played = RankGames(settings, folder)
         ranking = played.ranking
         progress = opened.enter_context(Progress(max(played.left, 1), printed=True))

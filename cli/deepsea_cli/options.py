@@ -459,9 +459,9 @@ def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> 
     A text in any case, so that the games can be repeated.
     """
     if given is None and folder is not None:
-        from deepsea_referee.workbench.blocks import kept_seed
+        from deepsea_referee.workbench.blocks import stored_seed
 
-        given = kept_seed(folder, kind)
+        given = stored_seed(folder, kind)
     if given is None:
         from deepsea_sdk.entropy import fresh_seed
 

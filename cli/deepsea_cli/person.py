@@ -28,9 +28,9 @@ from deepsea_referee.person import (
     HINT_EFFORT,
     LAST_TURNS,
     QUESTIONS,
-    Asked,
     Choice,
     Choosing,
+    PersonRequest,
     action_words,
     hint,
     rules_of,
@@ -110,38 +110,38 @@ class TerminalPerson:
         self._closed = True
         self._waker.ring()
 
-    def decide(self, asked: Asked) -> str | None:
+    def decide(self, request: PersonRequest) -> str | None:
         with self._deciding:  # one that is not wanted any more may still be ending
-            for event in asked.events:
+            for event in request.events:
                 self._lines += self._story.add(event)
             if self.away:
-                return asked.view.legal[0]
+                return request.view.legal[0]
             try:
-                return self._choose(asked)
+                return self._choose(request)
             except (EOFError, BrokenPipeError):
                 self._drop()
                 return None
 
-    def _choose(self, asked: Asked) -> str | None:
+    def _choose(self, request: PersonRequest) -> str | None:
         """Ask until the action is chosen; None if none is wanted any more."""
-        choosing = Choosing(asked.view)
+        choosing = Choosing(request.view)
         note: Sequence[str] = ()
-        board: Sequence[Text] = self._board(asked.view)
-        while asked.is_wanted() and not self._closed:
-            self._draw(self._screen(asked, board, choosing.offered, note))
+        board: Sequence[Text] = self._board(request.view)
+        while request.is_wanted() and not self._closed:
+            self._draw(self._screen(request, board, choosing.offered, note))
             board = board if self._in_place else ()
             answer = self._read()
             note = choosing.note
             if answer == "?":
-                self._page(rules_of(asked.view))
+                self._page(rules_of(request.view))
             elif answer == "h":
                 self.hints += 1
-                note = hint(asked.view, self._hint_effort)
+                note = hint(request.view, self._hint_effort)
             elif answer == "l":
                 self._page(self._lines[-LAST_TURNS:])
             elif answer == "q":
                 if self._leaves():
-                    return asked.view.legal[0] if self.away else None
+                    return request.view.legal[0] if self.away else None
             elif answer is not None:
                 try:
                     action = choosing.choose(answer)
@@ -217,13 +217,17 @@ class TerminalPerson:
         return [Text(fit(head, columns), "bold"), *(line for line in lines if line.plain)]
 
     def _screen(
-        self, asked: Asked, board: Sequence[Text], offered: Sequence[Choice], note: Sequence[str]
+        self,
+        request: PersonRequest,
+        board: Sequence[Text],
+        offered: Sequence[Choice],
+        note: Sequence[str],
     ) -> list[Text]:
         """What is seen while the person thinks: as much as fits; in a pipe, what is new."""
-        assert asked.view.kind is not None
-        question = QUESTIONS[asked.view.kind]
-        if asked.time_left != NO_CLOCK:
-            question += f" ({duration_text(sum(asked.time_left))} left)"
+        assert request.view.kind is not None
+        question = QUESTIONS[request.view.kind]
+        if request.time_left != NO_CLOCK:
+            question += f" ({duration_text(sum(request.time_left))} left)"
         keys = [question, *(f"  {choice.key}  {choice.meaning}" for choice in offered), COMMANDS]
         news = [*self._lines[0 if self._in_place else self._told :], *note]
         self._told = len(self._lines)

@@ -46,15 +46,15 @@ class Person(Protocol):
     def begin(self, game: RefereedGame, seat: int) -> None:
         """Begin a game; the person may be shown nothing that the seat does not know."""
 
-    def decide(self, asked: Asked) -> str | None:
+    def decide(self, request: PersonRequest) -> str | None:
         """Return an action, after any time. Return None if it is no longer wanted, or to leave."""
 
     def wake(self, why: str) -> None:
         """Make `decide` return: its decision is no longer wanted, for this reason."""
 
 
-class Asked(NamedTuple):
-    """A decision that a person has to make."""
+class PersonRequest(NamedTuple):
+    """The request for a decision of a person."""
 
     view: View
     events: Sequence[Event]
@@ -115,24 +115,28 @@ class PersonSeat:
         if time_left != NO_CLOCK:
             deadline_us = self._request_us + limit_us + 1
             self._alarm = self._clock.at(deadline_us, partial(self._time_out, limit_us))
-        asked = Asked(view, events, time_left, partial(self._is_wanted, self._request_id))
+        person_request = PersonRequest(
+            view, events, time_left, partial(self._is_wanted, self._request_id)
+        )
         # A daemon thread: a read from a terminal that nothing can end must not keep the program
         # from exiting.
-        threading.Thread(target=self._decide, args=(self._request_id, asked), daemon=True).start()
+        threading.Thread(
+            target=self._decide, args=(self._request_id, person_request), daemon=True
+        ).start()
         return self._request_id
 
     def _is_wanted(self, request_id: int) -> bool:
         """Return True while the request with this id is the newest one and has no answer."""
         return request_id == self._request_id and self._on_answer is not None
 
-    def _decide(self, request_id: int, asked: Asked) -> None:
+    def _decide(self, request_id: int, request: PersonRequest) -> None:
         """Wait for the person's decision, and pass it to the event loop; runs in a thread.
 
         An exception of the user interface is an error of the referee, so it voids the game.
         """
         outcome: str | RefereeError | None
         try:
-            outcome = self._person.decide(asked)
+            outcome = self._person.decide(request)
         except Exception as error:  # noqa: BLE001  (an error of the program, not of the person)
             outcome = RefereeError(f"{type(error).__name__}: {error}")
             outcome.__cause__ = error

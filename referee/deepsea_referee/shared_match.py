@@ -33,15 +33,15 @@ from deepsea_referee.summary import BotHangs, GameResult, MatchResult, VoidGame
 from deepsea_referee.system import equal_shares
 from deepsea_referee.workers import (
     GRACE_S,
-    Died,
-    Done,
-    Event,
-    Failed,
     Link,
     LocalWorkers,
     Perform,
-    Sent,
     Task,
+    TaskFailure,
+    TaskMessage,
+    TaskResult,
+    WorkerDeath,
+    WorkerEvent,
     Workers,
     do_nothing,
 )
@@ -227,34 +227,34 @@ class _SharedMatch:
             for event in self.pool.wait(remaining_us / 1_000_000):
                 self._on_event(event)
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: WorkerEvent) -> None:
         """Count a game that a worker has sent, or handle the end of a share.
 
         A bot that does not return interrupts the match; any other error of a worker is raised.
         """
         match event:
-            case Sent(task, VoidGame() as void):
+            case TaskMessage(task, VoidGame() as void):
                 self._game_ended(self.playing[task], void.game - 1)
                 self._void(void)
-            case Sent(task, (result, record)):
+            case TaskMessage(task, (result, record)):
                 self._game_ended(self.playing[task], result.game - 1)
                 self.result.add(result, record.decisions)
                 if self.on_game is not None:
                     _wait_for(self.on_game(result, record))
-            case Done(task, result):
+            case TaskResult(task, result):
                 self.result.logs += result.logs
                 self.result.tables = max(self.result.tables, result.tables)
                 self.result.late_share = max(self.result.late_share, result.late_share)
                 for ours, theirs in zip(self.result.off_turn, result.off_turn, strict=True):
                     ours.add(theirs)
                 self._finish_share(self.playing.pop(task), "it was stopped")
-            case Died(task, ending):
+            case WorkerDeath(task, ending):
                 self._finish_share(self.playing.pop(task), ending)
-            case Failed(task, BotHangs() as error):
+            case TaskFailure(task, BotHangs() as error):
                 del self.playing[task]
                 self.hang = self.hang or error
                 self.result.interrupted = True
-            case Failed(_, error):
+            case TaskFailure(_, error):
                 raise error
 
     def _game_ended(self, share: _Share, number: int) -> None:

@@ -1,11 +1,11 @@
 """The pool of worker processes under matches, comparisons and the ladder, and a worker's own side.
 
 Invariants: a task is a picklable argument for the function that the pool's `setup` yields in each
-worker; each task that was started ends in one event (Done, Failed or Died), whatever happens to its
-worker; a worker that ended is replaced; a worker may exit before it begins a task, which the next
-worker gets; no worker outlives this process; Ctrl-C does not reach workers. In a worker the main
-thread runs tasks, one after another, and another thread listens; a task ends early on request and
-when the process of the pool has ended; nothing here knows what the tasks do.
+worker; each task that was started ends in one event (TaskResult, TaskFailure or WorkerDeath),
+whatever happens to its worker; a worker that ended is replaced; a worker may exit before it begins
+a task, which the next worker gets; no worker outlives this process; Ctrl-C does not reach workers.
+In a worker the main thread runs tasks, one after another, and another thread listens; a task ends
+early on request and when the process of the pool has ended; nothing here knows what the tasks do.
 """
 
 from __future__ import annotations
@@ -61,28 +61,28 @@ class Task:
     """The digests of the files that the task needs."""
 
 
-class Sent(NamedTuple):
+class TaskMessage(NamedTuple):
     """A message of a task."""
 
     task: Task
     message: Any
 
 
-class Done(NamedTuple):
+class TaskResult(NamedTuple):
     """The result of a task."""
 
     task: Task
     result: Any
 
 
-class Failed(NamedTuple):
+class TaskFailure(NamedTuple):
     """The error that a task, or the setup of its worker, raised."""
 
     task: Task
     error: Exception
 
 
-class Died(NamedTuple):
+class WorkerDeath(NamedTuple):
     """The unexpected end of a worker during a task."""
 
     task: Task
@@ -90,7 +90,7 @@ class Died(NamedTuple):
     """The worker's exit status in words."""
 
 
-Event: TypeAlias = Sent | Done | Failed | Died
+WorkerEvent: TypeAlias = TaskMessage | TaskResult | TaskFailure | WorkerDeath
 
 
 class Workers(Protocol):
@@ -105,7 +105,7 @@ class Workers(Protocol):
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
         """Start a task on a free worker; `needs` are the digests of the files that it needs."""
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         """Wait for events, and return them.
 
         There may be none if so many seconds have passed (None: forever), or if a waker rings.
@@ -166,7 +166,7 @@ class LocalWorkers:
         self._fetch = fetch
         self._ahead = ahead
         self._workers: list[_Worker | None] = [None] * workers
-        self._events: list[Event] = []
+        self._events: list[WorkerEvent] = []
         """Events of tasks that failed before a worker got them."""
 
     def free(self) -> Sequence[int]:
@@ -195,7 +195,7 @@ class LocalWorkers:
         self._give(self._workers[worker] or self._hire(worker), task)
         return task
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         """Wait for messages of the workers, and return at most one event for each worker.
 
         Wakers that ring end the wait, and are cleared.
@@ -241,7 +241,7 @@ class LocalWorkers:
         for worker in workers:
             self._dismiss(worker)
 
-    def _receive(self, worker: _Worker) -> list[Event]:
+    def _receive(self, worker: _Worker) -> list[WorkerEvent]:
         """Receive a message of a worker that is ready; without a message it has died.
 
         Returns the event, or an empty list if the worker has left before it began its task.
@@ -252,14 +252,14 @@ class LocalWorkers:
             kind, value = worker.connection.recv()
         except (EOFError, OSError):
             task = worker.tasks.popleft()
-            return [Died(task, self._replace(worker))]
+            return [WorkerDeath(task, self._replace(worker))]
         if kind == "sent":
-            return [Sent(worker.tasks[0], value)]
+            return [TaskMessage(worker.tasks[0], value)]
         if kind == "leaves":
             self._replace(worker)
             return []
         task = worker.tasks.popleft()
-        return [Done(task, value) if kind == "done" else Failed(task, value)]
+        return [TaskResult(task, value) if kind == "done" else TaskFailure(task, value)]
 
     def _replace(self, worker: _Worker) -> str:
         """Remove a worker that has exited or will exit, and return its exit status in words.
@@ -280,7 +280,7 @@ class LocalWorkers:
         try:
             files = {digest: self._fetch(digest) for digest in missing}
         except Exception as error:  # noqa: BLE001  (any error fails this task only)
-            self._events.append(Failed(task, error))
+            self._events.append(TaskFailure(task, error))
             return
         worker.tasks.append(task)
         worker.files |= files.keys()
@@ -338,11 +338,11 @@ def results_in_order(
                 return
             for event in pool.wait(None):
                 match event:
-                    case Done(task, result):
+                    case TaskResult(task, result):
                         results[task] = result
-                    case Failed(_, error):
+                    case TaskFailure(_, error):
                         raise error
-                    case Died(_, ending):
+                    case WorkerDeath(_, ending):
                         raise RefereeError(f"{name} ended: {ending}")
             while begun and begun[0] in results:
                 yield results.pop(begun.popleft())

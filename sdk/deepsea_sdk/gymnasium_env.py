@@ -121,7 +121,7 @@ def _check_legal(games: Array, numbers: Array, legal: Array) -> None:
         )
 
 
-class _ByNumbers(Policy):
+class _ActionNumberPolicy(Policy):
     """Policy that decides by action numbers."""
 
     def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
@@ -146,7 +146,7 @@ class _ByNumbers(Policy):
         return np.maximum(self.choose(batch, turn, SEARCH).astype(np.int64) - len(WORDS), -1)
 
 
-class _Learners(_ByNumbers):
+class _LearnerPolicy(_ActionNumberPolicy):
     """Policy that plays the actions of a step."""
 
     def __init__(self, games: int) -> None:
@@ -156,7 +156,7 @@ class _Learners(_ByNumbers):
         return turn.of(self.numbers)
 
 
-class ModelPolicy(_ByNumbers):
+class ModelPolicy(_ActionNumberPolicy):
     """Policy of a model, such as the learner's own for self-play.
 
     The model may be trained further: each decision uses it as it is then.
@@ -224,7 +224,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """
         self._legal = np.zeros((num_envs, TURN_ACTIONS), np.int8)
         self._rows = np.zeros((num_envs, LENGTH), np.float32)
-        self._learners = _Learners(num_envs)
+        self._learners = _LearnerPolicy(num_envs)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -177,37 +177,37 @@ def play_to_end(
     """
     game, raises = refereed.game, on_error == "raise"
     now: Callable[[], float] = (lambda: now_us() / 1e6) if now_us else (lambda: 0.0)  # seconds
-    chairs: list[_Chair] = []
+    players: list[_LocalPlayer] = []
     for seat, bot in enumerate(bots):
         on_seat(seat)
-        chairs.append(_Chair(seat, SeatedBot(bot, raises=raises), on_seat, raises))
-    for chair in chairs:
-        chair.call(chair.bot.start, refereed.info(chair.seat))
+        players.append(_LocalPlayer(seat, SeatedBot(bot, raises=raises), on_seat, raises))
+    for player in players:
+        player.call(player.bot.start, refereed.info(player.seat))
     while (question := game.pending()) is not None:
         seat = question.seat
-        chair = chairs[seat]
+        player = players[seat]
         began_us = now_us() if now_us else 0
-        events = chair.events(game)
+        events = player.events(game)
         clock = Clock.of(refereed.time_left(seat), now=now, arrived=began_us / 1e6)
-        answer = chair.call(chair.bot.decide, game.view(seat), clock, events)
+        answer = player.call(player.bot.decide, game.view(seat), clock, events)
         us = now_us() - began_us if now_us else 0
         report: FaultReport | None = None
         if opening and (number := len(game.decisions)) < len(opening):
             refereed.repeat(opening[number])
         elif answer is None:  # the bot has ended its program, now or before
-            report = refereed.fault(question, Fault.CRASH, chair.crash or "", us)
+            report = refereed.fault(question, Fault.CRASH, player.crash or "", us)
         else:
             report = refereed.answer(question, answer.action, us, answer.error, answer.note)
         if report is not None:
-            chair.call(chair.bot.fault, refereed.notice(report, len(game.decisions)))
-    for chair in chairs:
-        if chair.bot.hears_end or chair.bot.hears_events:
-            chair.call(chair.bot.end, refereed.end(chair.seat), chair.events(game))
+            player.call(player.bot.fault, refereed.notice(report, len(game.decisions)))
+    for player in players:
+        if player.bot.hears_end or player.bot.hears_events:
+            player.call(player.bot.end, refereed.end(player.seat), player.events(game))
 
 
 @dataclass(slots=True)
-class _Chair:
-    """One seat: the bot in it, and the events that it has got."""
+class _LocalPlayer:
+    """The player of one seat: its bot, and the number of events that the bot has got."""
 
     seat: int
     bot: SeatedBot

@@ -51,7 +51,7 @@ from deepsea_sdk.evaluation.plain import (
 from .batch import Batch, BySeat, RandomDice, SteadyPolicy, Turn, open_random
 from .batch.units import Array
 from .coach.decisions import SURE
-from .evaluation.arrays import F32, Evaluated, Net, columns, facts_of, standings_of
+from .evaluation.arrays import F32, EvaluationPolicy, Net, columns, facts_of, standings_of
 
 RULES = tuple(name for other in PRESETS if other != DEFAULT for name in (DEFAULT, other))
 """Presets of the rounds in turn; every other round is played by the default rules."""
@@ -186,7 +186,7 @@ def play_and_fit(settings: Settings, progress: Progress) -> float:
     return sum(errors) / max(1, len(errors) - 1)
 
 
-class _Round(Evaluated):
+class _Round(EvaluationPolicy):
     """Games of the net with itself, with some random choices, and the examples from them."""
 
     def __init__(
@@ -372,7 +372,7 @@ def lead_over_steady(settings: Settings, progress: Progress) -> tuple[float, flo
     batch = Batch(preset(settings.rules[0]), players, games)
     open_random(batch, np.arange(games), rng)
     is_net = rng.random((games, players)).argsort(axis=1) < players // 2
-    net = Evaluated(Net.of(weights_of(settings, progress)))
+    net = EvaluationPolicy(Net.of(weights_of(settings, progress)))
     policy = BySeat([SteadyPolicy(players), net], is_net.astype(np.int64))
     dice = RandomDice(rng)
     leads = np.full(games, np.nan)

@@ -20,7 +20,7 @@ from deepsea_arena.task_workers import Analysed, AnalyseGame, analyse
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.model import AnalysisLease, LadderAnalysis, TaskState
 from deepsea_ladder.store import Store, schema
-from deepsea_referee.workers import Died, Done, Event, Sent, Task
+from deepsea_referee.workers import Task, TaskMessage, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.game import GameRecord
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
@@ -40,19 +40,19 @@ class InlineAnalyst(OneWorker):
         super().__init__()
         self.tasks: list[AnalyseGame] = []
         self.on_step: Callable[[], object] = lambda: None
-        self.do: Callable[[Task], Iterator[Event]] = self._do
+        self.do: Callable[[Task], Iterator[WorkerEvent]] = self._do
         self.document = '{"found":1}'
 
-    def steps(self, task: Task) -> Iterator[Event]:
+    def steps(self, task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, AnalyseGame)
         self.tasks.append(task.argument)
         return self.do(task)
 
-    def _do(self, task: Task) -> Iterator[Event]:
+    def _do(self, task: Task) -> Iterator[WorkerEvent]:
         for _ in range(3):
             self.on_step()
-            yield Sent(task, 1)
-        yield Done(task, Analysed(COACH_VERSION, self.document))
+            yield TaskMessage(task, 1)
+        yield TaskResult(task, Analysed(COACH_VERSION, self.document))
 
 
 class Site(background.Site[InlineAnalyst]):
@@ -129,7 +129,7 @@ def test_a_lease_is_renewed_while_its_worker_goes_on(
 
 
 def test_a_worker_that_is_quiet_for_too_long_is_killed(site: Site) -> None:
-    def silent(task: Task) -> Iterator[Event]:
+    def silent(task: Task) -> Iterator[WorkerEvent]:
         site.clock.jump(901 * SECOND_US)
         yield from ()
 
@@ -141,10 +141,10 @@ def test_a_worker_that_is_quiet_for_too_long_is_killed(site: Site) -> None:
 
 
 def test_a_record_that_brings_its_worker_down_does_not_end_the_run(site: Site) -> None:
-    def deadly(task: Task) -> Iterator[Event]:
+    def deadly(task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, AnalyseGame)
         if task.argument.record == site.store.games.record("s1-1"):
-            yield Died(task, "signal 9")
+            yield WorkerDeath(task, "signal 9")
         else:
             yield from InlineAnalyst()._do(task)
 
@@ -160,7 +160,7 @@ def test_a_record_that_brings_its_worker_down_does_not_end_the_run(site: Site) -
 
 def test_a_record_or_settings_without_sense_fail_at_once(site: Site, played: Store) -> None:
     site.worker.do = lambda task: iter(
-        [Done(task, analyse(AnalyseGame("no record", QUICK), print))]
+        [TaskResult(task, analyse(AnalyseGame("no record", QUICK), print))]
     )
     ask(played, 1)
     ask(played, 2)

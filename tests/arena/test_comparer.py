@@ -19,7 +19,7 @@ from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.workbench.blocks import read_block
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import AdjustedSequence
-from deepsea_referee.workers import Died, Done, Event, Sent, Task
+from deepsea_referee.workers import Task, TaskMessage, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.randomness import Stream
 from helpers import background, ladder
 from helpers.background import OneWorker
@@ -35,22 +35,22 @@ class InlineWorker(OneWorker):
     def __init__(self) -> None:
         super().__init__()
         self.leases: list[ComparisonLease] = []
-        self.do: Callable[[Task], Iterator[Event]] = blocks
+        self.do: Callable[[Task], Iterator[WorkerEvent]] = blocks
 
-    def steps(self, task: Task) -> Iterator[Event]:
+    def steps(self, task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, ComparisonLease)
         self.leases.append(task.argument)
         return self.do(task)
 
 
-def blocks(task: Task, count: int = 3, verdict: bool = True) -> Iterator[Event]:
+def blocks(task: Task, count: int = 3, verdict: bool = True) -> Iterator[WorkerEvent]:
     """Blocks after those that were kept, and the end."""
     first = len(task.argument.kept)  # type: ignore[attr-defined]
     for number in range(first, first + count):
         last = verdict and number == first + count - 1
         standing = ComparisonStanding(blocks=number + 1, verdict="worse" if last else None)
-        yield Sent(task, BlockPlayed(number, b"{}", 1000, standing))
-    yield Done(task, None)
+        yield TaskMessage(task, BlockPlayed(number, b"{}", 1000, standing))
+    yield TaskResult(task, None)
 
 
 class Site(background.Site[InlineWorker]):
@@ -94,10 +94,10 @@ def test_a_portion_without_a_verdict_goes_on_later(site: Site) -> None:
 
 
 def test_a_worker_that_dies_costs_the_present_block_alone(site: Site) -> None:
-    def dying(task: Task) -> Iterator[Event]:
+    def dying(task: Task) -> Iterator[WorkerEvent]:
         if len(site.worker.leases) == 1:
             yield from [*blocks(task)][:2]
-            yield Died(task, "signal 9")
+            yield WorkerDeath(task, "signal 9")
         yield from blocks(task)
 
     site.worker.do = dying
@@ -111,7 +111,7 @@ def test_a_worker_that_dies_costs_the_present_block_alone(site: Site) -> None:
 
 
 def test_a_newer_version_ends_it_in_the_middle(site: Site) -> None:
-    def replaced(task: Task) -> Iterator[Event]:
+    def replaced(task: Task) -> Iterator[WorkerEvent]:
         first, *others = blocks(task)
         yield first
         if len(site.worker.leases) == 1:
@@ -127,7 +127,7 @@ def test_a_newer_version_ends_it_in_the_middle(site: Site) -> None:
 
 
 def test_at_a_request_to_stop_it_is_given_back(site: Site) -> None:
-    def stopped(task: Task) -> Iterator[Event]:
+    def stopped(task: Task) -> Iterator[WorkerEvent]:
         first, *others = blocks(task)
         yield first
         site.stop.ask(StopRequest.FINISH)
@@ -141,7 +141,7 @@ def test_at_a_request_to_stop_it_is_given_back(site: Site) -> None:
 
 
 def test_a_lease_that_another_runner_has_is_lost(site: Site) -> None:
-    def slow(task: Task) -> Iterator[Event]:
+    def slow(task: Task) -> Iterator[WorkerEvent]:
         if len(site.worker.leases) == 1:
             site.store.tasks.lose("runner")
         yield from blocks(task)

@@ -36,7 +36,7 @@ from deepsea_referee.sandbox.interface import SandboxUnavailable
 from deepsea_referee.summary import GameResult
 from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
-from deepsea_referee.workers import Died, Done, Event, Failed, Sent
+from deepsea_referee.workers import TaskFailure, TaskMessage, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.time_control import TimeControl
@@ -123,9 +123,9 @@ def pool(join: Join) -> Iterator[DaskWorkers]:
         yield pool
 
 
-def events(pool: DaskWorkers, count: int = 1) -> list[Event]:
+def events(pool: DaskWorkers, count: int = 1) -> list[WorkerEvent]:
     """So many events."""
-    found: list[Event] = []
+    found: list[WorkerEvent] = []
     while len(found) < count:
         found += pool.wait(LONG)
     return found
@@ -146,7 +146,7 @@ def plays(pool: DaskWorkers) -> None:
     """Check that a free worker does what it is asked for."""
     start(pool, "who")
     (event,) = events(pool)
-    assert isinstance(event, Done)
+    assert isinstance(event, TaskResult)
 
 
 # That they stay saves time alone; what tasks tell comes back below, too.
@@ -158,15 +158,15 @@ def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> Non
     assert len(pool.free()) == 0
     found = events(pool, 4)
     assert [event for event in found if event.task is tasks[1]] == [
-        Sent(tasks[1], "a"),
-        Sent(tasks[1], "b"),
-        Done(tasks[1], None),
+        TaskMessage(tasks[1], "a"),
+        TaskMessage(tasks[1], "b"),
+        TaskResult(tasks[1], None),
     ]
-    (pid,) = [event.result for event in found if isinstance(event, Done) and event.result]
+    (pid,) = [event.result for event in found if isinstance(event, TaskResult) and event.result]
     assert pid in workers()
     start(pool, "who")
     (again,) = events(pool)
-    assert isinstance(again, Done)
+    assert isinstance(again, TaskResult)
     assert again.result == pid
 
 
@@ -175,7 +175,7 @@ def test_tasks_run_in_processes_of_their_own_that_stay(pool: DaskWorkers) -> Non
 @pytest.mark.parametrize("threads", [2])
 def test_the_threads_of_a_worker_share_out_its_cpus(pool: DaskWorkers) -> None:
     start(pool, "where", "where")
-    found = [sorted(event.result) for event in events(pool, 2) if isinstance(event, Done)]
+    found = [sorted(event.result) for event in events(pool, 2) if isinstance(event, TaskResult)]
     own = os.sched_getaffinity(0)
     assert sorted(found) == sorted(sorted(cpus_of(one, own, core_of)) for one in equal_shares(2))
 
@@ -186,11 +186,11 @@ def test_a_file_is_fetched_once_and_one_that_cannot_be_fails_the_task(join: Join
         for deed in ("read a", "read b", "who"):
             start(pool, deed, needs=("a", "b"))
             (event,) = events(pool)
-            assert isinstance(event, Done)
+            assert isinstance(event, TaskResult)
         assert fetch.fetched == {"a": 1, "b": 1}
         (task,) = start(pool, "who", needs=("bad",))
         (event,) = events(pool)
-        assert isinstance(event, Failed)
+        assert isinstance(event, TaskFailure)
         assert (event.task, str(event.error)) == (task, "the disk is gone")
         assert len(pool.free()) == 1
 
@@ -199,7 +199,7 @@ def test_whatever_happens_to_a_child_is_an_event(pool: DaskWorkers) -> None:
     for deed, ending in (("raise", "no luck"), ("die", "signal 9")):
         start(pool, deed)
         (event,) = events(pool)
-        assert ending in (str(event.error) if isinstance(event, Failed) else str(event[1]))
+        assert ending in (str(event.error) if isinstance(event, TaskFailure) else str(event[1]))
         plays(pool)
 
 
@@ -225,7 +225,10 @@ def test_a_request_to_stop_ends_tasks_early_with_a_result(pool: DaskWorkers) -> 
     pool.stop()
     found = events(pool)
     # Stopped before it was begun, or in the midst.
-    assert found in ([Sent(task, "here"), Done(task, "stopped")], [Died(task, "exit status 0")])
+    assert found in (
+        [TaskMessage(task, "here"), TaskResult(task, "stopped")],
+        [WorkerDeath(task, "exit status 0")],
+    )
 
 
 # Each test here ends its tasks: the fixture `folder` looks for what is left.
@@ -252,7 +255,7 @@ def test_workers_come_and_leave(join: Join, dask: distributed.LocalCluster, fold
         dask.sync(worker.close, executor_wait=False)
         (event,) = events(pool)
         assert event.task is task
-        assert isinstance(event, Died)
+        assert isinstance(event, WorkerDeath)
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)  # of which one is closed
@@ -268,7 +271,7 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
         task, process = hanging(pool, folder)
         assert pool.dismiss(worker.address, "it lies")
         assert not pool.dismiss(worker.address, "it lies")
-        assert events(pool) == [Died(task, f"{worker.address} is used no more")]
+        assert events(pool) == [WorkerDeath(task, f"{worker.address} is used no more")]
         assert has_ended(process)
         assert pool.free() == []
         dask.scale(2)
@@ -310,7 +313,7 @@ def test_a_worker_that_was_started_again_repeats_nothing_and_is_asked_again(
     for name in [name for name in worker.plugins if name.startswith("deepsea")]:
         dask.sync(worker.plugin_remove, name=name)
     (task,) = start(pool, "who")
-    assert events(pool) == [Died(task, f"{worker.address} was started again")]
+    assert events(pool) == [WorkerDeath(task, f"{worker.address} was started again")]
     comes(pool)
     plays(pool)
 

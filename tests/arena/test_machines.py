@@ -16,7 +16,7 @@ from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.model import AttemptEnd, Job, StoredSeason
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.workers import Died, Done, Event, Task
+from deepsea_referee.workers import Task, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.randomness import seed_from_text
 from helpers import ladder
 from helpers.deeds import forged
@@ -40,7 +40,7 @@ class Machines:
 
     plays: dict[str, Play]
     tasks: dict[str, Task] = field(default_factory=dict)
-    dead: list[Event] = field(default_factory=list)
+    dead: list[WorkerEvent] = field(default_factory=list)
 
     def free(self) -> Sequence[str]:
         return [machine for machine in self.plays if machine not in self.tasks]
@@ -50,20 +50,20 @@ class Machines:
         task = self.tasks[str(worker)] = Task(argument, tuple(needs))
         return task
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         """Let the machine play that was given a game first."""
         dead, self.dead = self.dead, []
         if dead or not self.tasks:
             return dead
         machine, task = next(iter(self.tasks.items()))
         del self.tasks[machine]
-        return [Done(task, self.plays[machine](task.argument))]  # type: ignore[arg-type]
+        return [TaskResult(task, self.plays[machine](task.argument))]  # type: ignore[arg-type]
 
     def dismiss(self, machine: str, why: str) -> bool:
         if self.plays.pop(machine, None) is None:
             return False
         if machine in self.tasks:
-            self.dead.append(Died(self.tasks.pop(machine), f"{machine} is used no more"))
+            self.dead.append(WorkerDeath(self.tasks.pop(machine), f"{machine} is used no more"))
         return True
 
     def stop(self) -> None:
@@ -153,7 +153,7 @@ def test_a_game_whose_machine_leaves_before_it_is_started_waits_for_another(
                 self.plays = {}
             return super().free()
 
-        def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+        def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
             self.plays = self.plays or {"b": honest}
             return super().wait(seconds, *wakers)
 

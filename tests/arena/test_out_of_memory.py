@@ -17,7 +17,7 @@ from deepsea_referee import match
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from deepsea_referee.errors import HostOutOfMemory, HostTooBusy
 from deepsea_referee.sandbox import process_tree
-from deepsea_referee.workers import Event, Failed, Task
+from deepsea_referee.workers import Task, TaskFailure, WorkerEvent
 from helpers import ladder
 from helpers.kinds import TASKS, InlineWorker, contents, do_what_waits
 from helpers.programs import lines_bot
@@ -40,9 +40,9 @@ def test_a_task_that_wanted_for_something_is_noted_and_done_again(
 ) -> None:
     kind, failures = TASKS[task], count()
 
-    def steps(argument: Task) -> Iterator[Event]:
+    def steps(argument: Task) -> Iterator[WorkerEvent]:
         if next(failures) == 0:
-            yield Failed(argument, error)
+            yield TaskFailure(argument, error)
         else:
             yield from kind.steps(argument)
 

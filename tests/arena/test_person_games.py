@@ -16,7 +16,7 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee import workers
 from deepsea_referee.errors import HostTooBusy
-from deepsea_referee.workers import Died, Event, Failed, Task
+from deepsea_referee.workers import Task, TaskFailure, WorkerDeath, WorkerEvent
 from deepsea_rules.game import Decision, Game, GameRecord, verify
 from helpers import ladder
 from helpers.bundles import bundle_of
@@ -127,9 +127,9 @@ def test_few_tables_keep_their_bots(store: Store, begun: PersonGame, tmp_path: P
 @pytest.mark.parametrize(
     "ending",
     [
-        lambda task: Died(task, "signal 9"),
-        lambda task: Failed(task, RuntimeError("a mistake of the worker")),
-        lambda task: Failed(task, HostTooBusy("the host was busy", 1, 0)),
+        lambda task: WorkerDeath(task, "signal 9"),
+        lambda task: TaskFailure(task, RuntimeError("a mistake of the worker")),
+        lambda task: TaskFailure(task, HostTooBusy("the host was busy", 1, 0)),
     ],
 )
 def test_a_step_without_an_end_is_repeated_and_then_the_game_is_void(
@@ -137,7 +137,7 @@ def test_a_step_without_an_end_is_repeated_and_then_the_game_is_void(
 ) -> None:
     runner, failing = Runner(store), True
 
-    def do(task: Task) -> Iterator[Event]:
+    def do(task: Task) -> Iterator[WorkerEvent]:
         if failing:
             yield ending(task)  # type: ignore[operator]
         else:
@@ -159,7 +159,7 @@ def test_a_step_without_an_end_is_repeated_and_then_the_game_is_void(
 @pytest.mark.databases
 def test_a_machine_that_cannot_play_makes_no_game_void(store: Store, begun: PersonGame) -> None:
     runner = Runner(store)
-    runner.worker.do = lambda task: iter([Failed(task, MemoryError())])
+    runner.worker.do = lambda task: iter([TaskFailure(task, MemoryError())])
     runner.play_on()
     assert store.person_games.get(GAME).state is QUEUED
     assert store.tasks.owners() == []

@@ -20,7 +20,14 @@ from deepsea_ladder.model import Submission, SubmissionRefusal, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
-from deepsea_referee.workers import Died, Done, Event, Failed, Sent, Task
+from deepsea_referee.workers import (
+    Task,
+    TaskFailure,
+    TaskMessage,
+    TaskResult,
+    WorkerDeath,
+    WorkerEvent,
+)
 from helpers import background, ladder
 from helpers.background import OneWorker, Watcher
 from helpers.submissions import LIMITS, add, an_author, new
@@ -38,9 +45,9 @@ class InlineChecker(OneWorker):
         self.tasks: list[ReadArchive | PlayAdmission] = []
         self.refusal: SubmissionRefusal | None = None
         self.on_game: Callable[[], object] = lambda: None
-        self.play: Callable[[Task], Iterator[Event]] = self._play
+        self.play: Callable[[Task], Iterator[WorkerEvent]] = self._play
 
-    def steps(self, task: Task) -> Iterator[Event]:
+    def steps(self, task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, ReadArchive | PlayAdmission)
         self.tasks.append(task.argument)
         return self._read(task) if isinstance(task.argument, ReadArchive) else self.play(task)
@@ -50,15 +57,15 @@ class InlineChecker(OneWorker):
         """How often games were played."""
         return sum(isinstance(task, PlayAdmission) for task in self.tasks)
 
-    def _read(self, task: Task) -> Iterator[Event]:
+    def _read(self, task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, ReadArchive)
-        yield Done(task, read(task.argument))
+        yield TaskResult(task, read(task.argument))
 
-    def _play(self, task: Task) -> Iterator[Event]:
+    def _play(self, task: Task) -> Iterator[WorkerEvent]:
         for game in (1, 2, 3):
             self.on_game()
-            yield Sent(task, game)
-        yield Done(task, AdmissionPlayed(self.refusal))
+            yield TaskMessage(task, game)
+        yield TaskResult(task, AdmissionPlayed(self.refusal))
 
 
 def read(task: ReadArchive) -> BotBundle | str:
@@ -189,13 +196,13 @@ def test_everybody_waits_in_turn(site: Site) -> None:
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (lambda task: Died(task, "signal 9"), "the worker ended (signal 9)"),
-        (lambda task: Failed(task, RefereeError("the game is void")), "the game is void"),
-        (lambda task: Failed(task, ValueError("a bug")), "ValueError: a bug"),
+        (lambda task: WorkerDeath(task, "signal 9"), "the worker ended (signal 9)"),
+        (lambda task: TaskFailure(task, RefereeError("the game is void")), "the game is void"),
+        (lambda task: TaskFailure(task, ValueError("a bug")), "ValueError: a bug"),
     ],
 )
 def test_what_brings_down_its_check_three_times_has_failed(
-    site: Site, end: Callable[[Task], Event], words: str
+    site: Site, end: Callable[[Task], WorkerEvent], words: str
 ) -> None:
     site.worker.play = lambda task: iter([end(task)])
     done = site.checked()
@@ -206,7 +213,7 @@ def test_what_brings_down_its_check_three_times_has_failed(
 
 
 def test_an_answer_that_nobody_expects_ends_no_other_check(site: Site) -> None:
-    site.worker.play = lambda task: iter([Done(task, None)])
+    site.worker.play = lambda task: iter([TaskResult(task, None)])
     assert site.checked().state is FAILED
     site.worker.play = site.worker._play
     assert site.checked("two").state is ACCEPTED
@@ -214,7 +221,7 @@ def test_an_answer_that_nobody_expects_ends_no_other_check(site: Site) -> None:
 
 def test_trouble_of_this_machine_counts_against_nobody(site: Site) -> None:
     busy = HostTooBusy("the host is too busy to start bots", 5)
-    site.worker.play = lambda task: iter([Failed(task, busy)])
+    site.worker.play = lambda task: iter([TaskFailure(task, busy)])
     number = site.submit()
     for _ in range(5):
         site.work.drain()
@@ -228,10 +235,10 @@ def test_trouble_of_this_machine_counts_against_nobody(site: Site) -> None:
 
 
 def test_a_check_that_does_not_end_is_killed(site: Site) -> None:
-    def hang(task: Task) -> Iterator[Event]:
+    def hang(task: Task) -> Iterator[WorkerEvent]:
         while True:
             site.clock.jump(600 * SECOND_US)
-            yield Sent(task, 1)
+            yield TaskMessage(task, 1)
 
     site.worker.play = hang
     done = site.checked()

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from deepsea_arena.analysis_document import read_analysis
 from deepsea_cli.person import TerminalPerson
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.person import Asked, choices
+from deepsea_referee.person import PersonRequest, choices
 from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.notation import read_position
 from deepsea_rules.randomness import seed_from_text
@@ -314,7 +314,7 @@ class Script:
             mark, known = len(game.events), set(view.known)
             with redirect_stdout(self._out), pytest.MonkeyPatch.context() as patch:
                 patch.setenv("COLUMNS", "60")
-                action = self.person.decide(Asked(view, events, NO_CLOCK, lambda: True))
+                action = self.person.decide(PersonRequest(view, events, NO_CLOCK, lambda: True))
             assert action is not None
             game.decide(action)
         self._waker.close()
@@ -386,7 +386,7 @@ def test_a_decision_that_is_not_wanted_any_more_ends_wherever_it_is(keys: str) -
     person = TerminalPerson(read, waker, in_place=True)
     person.begin(seated(Game(PRESETS["manual"], 2, bytes(32))), 0)
     with redirect_stdout(io.StringIO()):
-        asked = Asked(view_for(state, 0), [], NO_CLOCK, lambda: wanted[0])
+        asked = PersonRequest(view_for(state, 0), [], NO_CLOCK, lambda: wanted[0])
         assert person.decide(asked) is None
     waker.close()
     assert not person.dropped
@@ -399,7 +399,7 @@ def test_cargo_that_sinks_is_laid_piece_by_piece(capsys: pytest.CaptureFixture[s
     person = TerminalPerson(lambda: next(keys), waker, in_place=False, hint_effort=Effort.of(2))
     person.begin(seated(Game(PRESETS["manual"], 2, bytes(32))), 0)
     view = view_for(state, 0)
-    action = person.decide(Asked(view, [], NO_CLOCK, lambda: True))
+    action = person.decide(PersonRequest(view, [], NO_CLOCK, lambda: True))
     waker.close()
     assert action == "order:4,2,1,3"
     assert view.is_legal(action)

@@ -13,7 +13,7 @@ from deepsea_arena.tasks import Times
 from deepsea_ladder.model import StoredComparison
 from deepsea_ladder.store import Store
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.workers import Event, Task
+from deepsea_referee.workers import Task, WorkerEvent
 
 from .manual_clock import ManualClock
 
@@ -24,9 +24,9 @@ class OneWorker:
     def __init__(self) -> None:
         self.killed = 0
         self.closed = False
-        self._steps: Iterator[Event] = iter(())
+        self._steps: Iterator[WorkerEvent] = iter(())
 
-    def steps(self, task: Task) -> Iterator[Event]:
+    def steps(self, task: Task) -> Iterator[WorkerEvent]:
         """What a task brings."""
         raise NotImplementedError
 
@@ -38,7 +38,7 @@ class OneWorker:
         self._steps = self.steps(task)
         return task
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         event = next(self._steps, None)
         return [] if event is None else [event]
 

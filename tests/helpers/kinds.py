@@ -28,7 +28,7 @@ from deepsea_ladder.model import ComparisonStanding, Presence, TaskState
 from deepsea_ladder.season import VerdictSettings
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.interrupts import WakePipe
-from deepsea_referee.workers import Died, Done, Event, Sent, Task
+from deepsea_referee.workers import Task, TaskMessage, TaskResult, WorkerDeath, WorkerEvent
 from deepsea_rules.game import GameRecord, verify
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
@@ -53,14 +53,14 @@ class InlineWorker:
     """A worker without a process, whose tasks go on by one event at each wait."""
 
     def __init__(
-        self, steps: Callable[[Task], Iterator[Event]], *, dies_at: int | None = None
+        self, steps: Callable[[Task], Iterator[WorkerEvent]], *, dies_at: int | None = None
     ) -> None:
         """`dies_at`: the event, counted from 0, in place of which the worker dies, once."""
         self.events = 0
         self._steps = steps
         self._dies_at = dies_at
         self._task: Task | None = None
-        self._coming: Iterator[Event] = iter(())
+        self._coming: Iterator[WorkerEvent] = iter(())
 
     def free(self) -> Sequence[Hashable]:
         return [0] if self._task is None else []
@@ -70,14 +70,14 @@ class InlineWorker:
         self._coming = self._steps(self._task)
         return self._task
 
-    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[Event]:
+    def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         if self._task is None:
             return []
         event = next(self._coming)
         if self.events == self._dies_at:
-            event = Died(self._task, "signal 9")
+            event = WorkerDeath(self._task, "signal 9")
         self.events += 1
-        if not isinstance(event, Sent):
+        if not isinstance(event, TaskMessage):
             self._task = None
         return [event]
 
@@ -120,7 +120,7 @@ class Kind:
     """
 
     ask: Callable[[Store, int], object]
-    steps: Callable[[Task], Iterator[Event]]
+    steps: Callable[[Task], Iterator[WorkerEvent]]
     work: Callable[[Store, InlineWorker, RunWatcher], object]
     check: Callable[[Store, int], object]
     whole: Callable[[Store], object] = lambda store: None
@@ -173,8 +173,8 @@ def _ask_game(store: Store, number: int) -> None:
     store.jobs.add(store.seasons.get(SEASON), ladder.rotations(versions, 1))
 
 
-def _game(task: Task) -> Iterator[Event]:
-    yield Done(task, FinishedGame(ladder.play(task.argument)))  # type: ignore[arg-type]
+def _game(task: Task) -> Iterator[WorkerEvent]:
+    yield TaskResult(task, FinishedGame(ladder.play(task.argument)))  # type: ignore[arg-type]
 
 
 def _check_game(store: Store, number: int) -> None:
@@ -198,14 +198,14 @@ def _ask_check(store: Store, number: int) -> None:
     submissions.add(store, author, f"the bot {number}", f"new{number}")
 
 
-def _check(task: Task) -> Iterator[Event]:
+def _check(task: Task) -> Iterator[WorkerEvent]:
     if isinstance(archive := task.argument, ReadArchive):
         files = collect_zip(archive.content, BUNDLE_LIMITS)
-        yield Done(task, bundle_of(files, archive.bot or None, "-"))
+        yield TaskResult(task, bundle_of(files, archive.bot or None, "-"))
         return
     for game in (1, 2, 3):
-        yield Sent(task, game)
-    yield Done(task, AdmissionPlayed(None))
+        yield TaskMessage(task, game)
+    yield TaskResult(task, AdmissionPlayed(None))
 
 
 def _check_check(store: Store, number: int) -> None:
@@ -223,10 +223,10 @@ def _ask_analysis(store: Store, number: int) -> None:
     store.analyses.request(f"{SEASON}-1", None, plan(settings), submissions.LIMITS)
 
 
-def _analysis(task: Task) -> Iterator[Event]:
-    yield Sent(task, 1)
-    yield Sent(task, 1)
-    yield Done(task, Analysed(COACH_VERSION, '{"found":1}'))
+def _analysis(task: Task) -> Iterator[WorkerEvent]:
+    yield TaskMessage(task, 1)
+    yield TaskMessage(task, 1)
+    yield TaskResult(task, Analysed(COACH_VERSION, '{"found":1}'))
 
 
 def _check_analysis(store: Store, number: int) -> None:
@@ -243,14 +243,14 @@ def _ask_comparison(store: Store, number: int) -> None:
     ladder.submit(store, "anna", f"anna, version {number}")
 
 
-def _comparison(task: Task) -> Iterator[Event]:
+def _comparison(task: Task) -> Iterator[WorkerEvent]:
     """The blocks after those that were kept, and the end."""
     for number in range(len(task.argument.kept), BLOCKS):  # type: ignore[attr-defined]
         standing = ComparisonStanding(blocks=number + 1)
         if number == BLOCKS - 1:
             standing = structs.replace(standing, verdict="worse")
-        yield Sent(task, BlockPlayed(number, b"{}", 1000, standing))
-    yield Done(task, None)
+        yield TaskMessage(task, BlockPlayed(number, b"{}", 1000, standing))
+    yield TaskResult(task, None)
 
 
 def _check_comparison(store: Store, number: int) -> None:
@@ -281,8 +281,8 @@ def _ask_last_step(store: Store, number: int) -> None:
     store.person_games.leave(f"person-{number}")
 
 
-def _step(task: Task) -> Iterator[Event]:
-    yield Done(task, people.step(task.argument))  # type: ignore[arg-type]
+def _step(task: Task) -> Iterator[WorkerEvent]:
+    yield TaskResult(task, people.step(task.argument))  # type: ignore[arg-type]
 
 
 def _check_step(store: Store, number: int) -> None:

@@ -13,7 +13,7 @@ from deepsea_arena.task_workers import PlayedOn
 from deepsea_arena.tasks import Times
 from deepsea_ladder.model import PersonGame, Presence
 from deepsea_ladder.store import Store
-from deepsea_referee.workers import Done, Event, Task
+from deepsea_referee.workers import Task, TaskResult, WorkerEvent
 from deepsea_rules.game import Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 
@@ -55,14 +55,14 @@ class InlineWorker(OneWorker):
 
     def __init__(self) -> None:
         super().__init__()
-        self.do: Callable[[Task], Iterator[Event]] = self._do
+        self.do: Callable[[Task], Iterator[WorkerEvent]] = self._do
 
-    def steps(self, task: Task) -> Iterator[Event]:
+    def steps(self, task: Task) -> Iterator[WorkerEvent]:
         return self.do(task)
 
-    def _do(self, task: Task) -> Iterator[Event]:
+    def _do(self, task: Task) -> Iterator[WorkerEvent]:
         assert isinstance(task.argument, PersonGame)
-        yield Done(task, step(task.argument))
+        yield TaskResult(task, step(task.argument))
 
 
 class Runner:

@@ -18,7 +18,7 @@ from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.person import PersonSeat
 from deepsea_referee.play_game import play_to_end
-from deepsea_referee.workbench.checks import AtRandom
+from deepsea_referee.workbench.checks import RandomSeat
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
 from deepsea_rules.time_control import TimeControl
@@ -205,7 +205,7 @@ def sitting(
         seated = [
             PersonSeat(person, control, ManualClock(), refereed, index)
             if index == place
-            else AtRandom(refereed.game, index)
+            else RandomSeat(refereed.game, index)
             for index in range(seats)
         ]
         playing = asyncio.create_task(play_to_end(refereed, seated))

@@ -19,8 +19,8 @@ from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.workbench.blocks import (
     BlockSettings,
     CompareGames,
-    KeptBlock,
     PlayedBlock,
+    StoredBlock,
     _Enough,
     _InOrder,
     block_line,
@@ -249,7 +249,7 @@ def test_a_worker_that_is_killed_changes_nothing() -> None:
     assert (False, found) == expected
 
 
-def kept_block(number: int, games: list[tuple[int, tuple[int, ...]]]) -> KeptBlock:
+def kept_block(number: int, games: list[tuple[int, tuple[int, ...]]]) -> StoredBlock:
     """A block of such games, each with its number and its bots, as a folder has it."""
     forms = [
         GameResult(game, "g", seats, (9,) * len(seats), (1,) * len(seats), (), ())

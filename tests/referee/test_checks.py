@@ -16,7 +16,7 @@ from deepsea_referee.play_game import play_to_end
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench.advice import CheckResult
-from deepsea_referee.workbench.checks import AtRandom, CheckReport, TooLate, examine
+from deepsea_referee.workbench.checks import CheckReport, LateAnswerSession, RandomSeat, examine
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game
 from deepsea_rules.ruleset import PRESETS, RuleSet
@@ -77,7 +77,7 @@ def test_a_good_bot_is_fine() -> None:
 
 async def test_the_other_seats_play_as_the_sample_bot_without_a_process() -> None:
     games = [RefereedGame(Game(PRESETS["manual"], 4, bytes(32)), "g", HOUR) for _ in range(2)]
-    await play_to_end(games[0], [AtRandom(games[0].game, seat) for seat in range(4)])
+    await play_to_end(games[0], [RandomSeat(games[0].game, seat) for seat in range(4)])
     play_in_process(games[1], [load(resolve("random"))] * 4)
     at_random, sample = ([d[:2] for d in game.played().record.decisions] for game in games)
     assert at_random == sample
@@ -314,8 +314,8 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
 ) -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
-    disturbed = TooLate(cast(Session, session))
-    for _ in range(TooLate.REQUEST):
+    disturbed = LateAnswerSession(cast(Session, session))
+    for _ in range(LateAnswerSession.REQUEST):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     # A notice of a fault before its request was written would name a request nobody knows.
     assert heard == []
@@ -324,14 +324,14 @@ def test_a_late_answer_is_reported_once_the_session_has_its_outcome(
     (reported,) = heard
     assert isinstance(reported, BotFault)
     assert reported.fault is fault
-    assert (reported.detail == TooLate.MESSAGE) == (fault is Fault.TIMEOUT)
+    assert (reported.detail == LateAnswerSession.MESSAGE) == (fault is Fault.TIMEOUT)
 
 
 def test_the_bot_may_use_all_its_time_before_it_reads_the_request_after_a_late_answer() -> None:
     session = Recorder()
     heard: list[TimedAnswer | BotFault | RefereeError] = []
-    disturbed = TooLate(cast(Session, session))
-    for _ in range(TooLate.REQUEST):
+    disturbed = LateAnswerSession(cast(Session, session))
+    for _ in range(LateAnswerSession.REQUEST):
         disturbed.ask(b"", TIME_LEFT, heard.append)
     disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)
     disturbed.ask(b"", TimeLeft(1_000, 0), heard.append)

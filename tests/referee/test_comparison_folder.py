@@ -14,7 +14,7 @@ import pytest
 from deepsea_referee.errors import UserError
 from deepsea_referee.results_folder import ResultsFolder, WriteBehind
 from deepsea_referee.summary import GameResult
-from deepsea_referee.workbench.blocks import ComparisonFolder, kept_seed
+from deepsea_referee.workbench.blocks import ComparisonFolder, stored_seed
 from deepsea_rules.faults import Fault, FaultReport
 from deepsea_rules.game import Forfeit, GameRecord
 from helpers.commands import played, record_of
@@ -59,7 +59,7 @@ def filled(folder: Path, blocks: int = 3) -> None:
 def test_blocks_are_there_again_with_their_faults(tmp_path: Path) -> None:
     filled(tmp_path)
     assert len(list(tmp_path.glob("game-*.json"))) == 6
-    assert kept_seed(tmp_path) == "demo"
+    assert stored_seed(tmp_path) == "demo"
     with ComparisonFolder(tmp_path, ASKED) as kept:
         games = [[result for result, _ in block(n, FAULT)] for n in range(3)]
         assert [(one.number, one.games) for one in kept.blocks] == list(enumerate(games))
@@ -196,7 +196,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 )
 def test_a_damaged_folder_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / NAME).write_text(text)
-    assert kept_seed(tmp_path) in (None, "demo")
+    assert stored_seed(tmp_path) in (None, "demo")
     with pytest.raises(UserError, match="comparison") as refusal:
         ComparisonFolder(tmp_path, ASKED)
     assert len(str(refusal.value)) < 600
@@ -206,8 +206,8 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write"):
         ComparisonFolder(tmp_path / "file", ASKED)
-    assert kept_seed(tmp_path / "file") is None
-    assert kept_seed(tmp_path / "nothing") is None
+    assert stored_seed(tmp_path / "file") is None
+    assert stored_seed(tmp_path / "nothing") is None
 
 
 def test_the_first_line_says_what_it_is(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.person import LATE, Asked, PersonSeat
+from deepsea_referee.person import LATE, PersonRequest, PersonSeat
 from deepsea_referee.play_game import play_to_end
-from deepsea_referee.workbench.checks import AtRandom
+from deepsea_referee.workbench.checks import RandomSeat
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game, verify
 from deepsea_rules.randomness import seed_from_text
@@ -28,15 +28,15 @@ class Somebody:
     """Plays the last of the legal actions."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[PersonRequest] = []
         self.woken = ""
 
     def begin(self, game: RefereedGame, seat: int) -> None:
         assert (game.names, seat) == (["bot", "you"], SEAT)
 
-    def decide(self, asked: Asked) -> str | None:
-        self.asked.append(asked)
-        return asked.view.legal[-1]
+    def decide(self, request: PersonRequest) -> str | None:
+        self.asked.append(request)
+        return request.view.legal[-1]
 
     def wake(self, why: str) -> None:
         self.woken = why
@@ -54,7 +54,7 @@ async def play(
     control: TimeControl | None = None,
 ) -> None:
     seat = PersonSeat(person, control, clock or ManualClock(), game, SEAT)
-    await play_to_end(game, [AtRandom(game.game, 0), seat])
+    await play_to_end(game, [RandomSeat(game.game, 0), seat])
 
 
 async def test_a_person_gets_what_its_seat_is_sent_and_has_no_clock() -> None:
@@ -65,11 +65,11 @@ async def test_a_person_gets_what_its_seat_is_sent_and_has_no_clock() -> None:
     assert not played.faults
     assert played.record.clock == BOTS_CLOCK.format()
     own = [decision for decision in played.record.decisions if decision.seat == SEAT]
-    assert [asked.view.legal[-1] for asked in person.asked] == [one.action for one in own]
-    assert {asked.time_left for asked in person.asked} == {NO_CLOCK}
+    assert [request.view.legal[-1] for request in person.asked] == [one.action for one in own]
+    assert {request.time_left for request in person.asked} == {NO_CLOCK}
     assert game.info(SEAT).budget_us == NO_CLOCK.budget_us
     assert game.info(0).budget_us == BOTS_CLOCK.budget_us
-    told = [event for asked in person.asked for event in asked.events]
+    told = [event for request in person.asked for event in request.events]
     assert told == game.game.events_for(SEAT)[: len(told)]
 
 
@@ -80,16 +80,16 @@ async def test_a_person_who_is_late_is_woken_and_an_answer_after_that_is_dropped
             self.loop = loop
             self.is_over = threading.Event()
 
-        def decide(self, asked: Asked) -> str | None:
+        def decide(self, request: PersonRequest) -> str | None:
             if not self.asked:
-                super().decide(asked)
+                super().decide(request)
                 # Exactly the limit is still in time, by the clock of the event loop.
                 self.loop.call_soon_threadsafe(clock.jump, 5_000)
                 self.loop.call_soon_threadsafe(lambda: clock.jump(1))
                 assert self.is_over.wait(60)
-                assert not asked.is_wanted()
-                return asked.view.legal[-1]
-            return super().decide(asked)
+                assert not request.is_wanted()
+                return request.view.legal[-1]
+            return super().decide(request)
 
         def wake(self, why: str) -> None:
             super().wake(why)
@@ -109,7 +109,7 @@ async def test_a_person_who_is_late_is_woken_and_an_answer_after_that_is_dropped
 
 async def test_an_error_of_what_asks_the_person_voids_the_game() -> None:
     class Broken(Somebody):
-        def decide(self, asked: Asked) -> str | None:
+        def decide(self, request: PersonRequest) -> str | None:
             raise ValueError("broken")
 
     with pytest.raises(RefereeError, match="ValueError: broken"):

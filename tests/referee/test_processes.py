@@ -24,7 +24,7 @@ from deepsea_referee.errors import BotStartError, RefereeError, UserError
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.sandbox import interface
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits
-from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
+from deepsea_referee.sandbox.plain_process import PlainBotProcess, PlainProcess
 from deepsea_referee.summary import GameResult
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import GameRecord, verify
@@ -106,11 +106,11 @@ def test_a_bot_that_knows_only_the_proto_plays(tmp_path: Path) -> None:
 def test_a_bot_that_is_ended_because_nobody_can_check_its_limits_is_not_at_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(self: PlainContained) -> None:
+    def look(self: PlainBotProcess) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(interface, "MOST_FAILED_CHECKS", 1)
-    monkeypatch.setattr(PlainContained, "_look", look)
+    monkeypatch.setattr(PlainBotProcess, "_look", look)
     with pytest.raises(RefereeError, match=r"the limits of '.*' cannot be checked: "):
         play([never_ready(tmp_path), never_ready(tmp_path)])
 
@@ -323,7 +323,7 @@ class Flaky(PlainProcess):
         self._failing = failing
         self._spawned = 0
 
-    def spawn(self, launch: LaunchSpec) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
         self._spawned += 1
         if self._spawned in self._failing:
             raise OSError(errno.EMFILE, "Too many open files")

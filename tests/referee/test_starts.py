@@ -16,7 +16,7 @@ from deepsea_referee.bots.process import START_PATIENCE, Hosting
 from deepsea_referee.errors import BotFault, HostTooBusy
 from deepsea_referee.pauses import Gauge, Reading, Usage
 from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec
-from deepsea_referee.sandbox.plain_process import PlainContained, PlainProcess
+from deepsea_referee.sandbox.plain_process import PlainBotProcess, PlainProcess
 from deepsea_rules.faults import Fault
 from deepsea_sdk.bot import TimeLeft
 from helpers.manual_clock import ManualClock
@@ -73,7 +73,7 @@ class Counted(PlainProcess):
 
     spawned = 0
 
-    def spawn(self, launch: LaunchSpec) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
         self.spawned += 1
         return super().spawn(launch)
 

@@ -18,7 +18,15 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
-from deepsea_referee.workers import Died, Done, Event, Failed, LocalWorkers, Sent, Task
+from deepsea_referee.workers import (
+    LocalWorkers,
+    Task,
+    TaskFailure,
+    TaskMessage,
+    TaskResult,
+    WorkerDeath,
+    WorkerEvent,
+)
 from helpers import deeds
 from helpers.programs import has_ended, open_descriptors, soon, workers
 
@@ -47,7 +55,7 @@ def pool(folder: Path, workers: int = 1, ahead: int = 0) -> Iterator[LocalWorker
         yield found
 
 
-def event_of(pool: LocalWorkers, task: Task) -> Event:
+def event_of(pool: LocalWorkers, task: Task) -> WorkerEvent:
     """Wait for the next event, which is of this task."""
     while not (events := pool.wait(LONG)):
         pass
@@ -59,7 +67,7 @@ def event_of(pool: LocalWorkers, task: Task) -> Event:
 def result_of(pool: LocalWorkers, task: Task) -> object:
     """Wait for the end of a task."""
     event = event_of(pool, task)
-    assert isinstance(event, Done), event
+    assert isinstance(event, TaskResult), event
     return event.result
 
 
@@ -83,7 +91,7 @@ def test_each_worker_keeps_to_its_share_of_the_cpus(tmp_path: Path) -> None:
     own, shares = os.sched_getaffinity(0), equal_shares(2)
     with closing(LocalWorkers(partial(deeds.doing, tmp_path), 2, cpus=shares)) as team:
         found = [result_of(team, team.start("where", number)) for number in range(2)]
-        assert isinstance(event_of(team, team.start("die", 1)), Died)
+        assert isinstance(event_of(team, team.start("die", 1)), WorkerDeath)
         found.append(result_of(team, team.start("where", 1)))  # who takes its place
     first, second = (set(cpus_of(share, own, core_of)) for share in shares)
     assert found == [first, second, second]
@@ -94,17 +102,21 @@ def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path) -> None:
     with pool(tmp_path) as team:
         task = team.start("tell one two", 0)
         events = [event_of(team, task) for _ in range(3)]
-        assert events == [Sent(task, "one"), Sent(task, "two"), Done(task, None)]
+        assert events == [
+            TaskMessage(task, "one"),
+            TaskMessage(task, "two"),
+            TaskResult(task, None),
+        ]
         for deed, ending in (("exit", "exit status 3"), ("die", "signal 9")):
             event = event_of(team, team.start(deed, 0))
-            assert isinstance(event, Died)
+            assert isinstance(event, WorkerDeath)
             assert event.ending == ending
         event = event_of(team, team.start("raise", 0))
-        assert isinstance(event, Failed)
+        assert isinstance(event, TaskFailure)
         assert "no luck" in str(event.error)
         # Bad input is still bad input here.
         event = event_of(team, team.start("refuse", 0))
-        assert isinstance(event, Failed)
+        assert isinstance(event, TaskFailure)
         assert isinstance(event.error, UserError)
         assert (str(event.error), event.error.detail) == ("bad input", "where")
         assert isinstance(result_of(team, team.start("who", 0)), int)
@@ -113,7 +125,7 @@ def test_whatever_happens_to_a_task_is_an_event(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_be_set_up_fails_its_task() -> None:
     with closing(LocalWorkers(deeds.broken, 1)) as team:
         event = event_of(team, team.start("who", 0))
-    assert isinstance(event, Failed)
+    assert isinstance(event, TaskFailure)
     assert str(event.error) == "nothing works here"
 
 
@@ -149,10 +161,10 @@ def test_a_worker_gets_a_file_once(tmp_path: Path) -> None:
         assert result_of(team, team.start("read a", 0, ("a", "b"))) == b"a"
         assert result_of(team, team.start("read b", 0, ("b",))) == b"b"
         event = event_of(team, team.start("read bad", 0, ("bad",)))
-        assert isinstance(event, Failed)
+        assert isinstance(event, TaskFailure)
         assert isinstance(event.error, ZeroDivisionError)
         assert fetched == ["a", "b"]
-        assert isinstance(event_of(team, team.start("die", 0)), Died)
+        assert isinstance(event_of(team, team.start("die", 0)), WorkerDeath)
         assert result_of(team, team.start("read a", 0, ("a",))) == b"a"
         assert fetched == ["a", "b", "a"]
 
@@ -163,7 +175,7 @@ def test_tasks_that_wait_behind_one_that_ends_its_worker_lose_nothing(tmp_path: 
         assert team.free() == [0]
         second = team.start("who", 0)
         assert team.free() == []
-        assert isinstance(event_of(team, first), Died)
+        assert isinstance(event_of(team, first), WorkerDeath)
         assert isinstance(result_of(team, second), int)
 
 
@@ -180,7 +192,7 @@ def test_a_worker_that_is_killed_is_gone_and_another_takes_its_place(tmp_path: P
 def test_closing_the_pool_ends_tasks_too(tmp_path: Path) -> None:
     with pool(tmp_path, 2) as team:
         task = team.start("until-stopped", 0)
-        assert event_of(team, task) == Sent(task, "here")
+        assert event_of(team, task) == TaskMessage(task, "here")
         os.mkfifo(tmp_path / "hangs")
         team.start("hang", 1)
         process = os.pidfd_open(int((tmp_path / "hangs").read_text()))
@@ -192,7 +204,7 @@ def test_interrupts_and_rings_wake_who_waits_and_no_worker(tmp_path: Path) -> No
         task = team.start("until-stopped", 0)
         assert soon(lambda: len(workers()) == 1)
         os.kill(workers()[0], signal.SIGINT)  # even before it is ready to hear of it
-        assert event_of(team, task) == Sent(task, "here")
+        assert event_of(team, task) == TaskMessage(task, "here")
         os.kill(workers()[0], signal.SIGINT)
         waker.ring()
         assert team.wait(LONG, waker) == []

@@ -13,7 +13,7 @@ from deepsea_referee.sandbox.cgroup import (
     SHARES,
     Group,
     Hierarchies,
-    Mounted,
+    MountedHierarchy,
 )
 from deepsea_referee.sandbox.interface import ResourceLimits
 from helpers.programs import needs_groups
@@ -70,12 +70,12 @@ def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:
     assert cgroup.find([]) == Hierarchies()
 
 
-def delegated(tmp_path: Path, *processes: int) -> Mounted:
+def delegated(tmp_path: Path, *processes: int) -> MountedHierarchy:
     """A folder that looks like a cgroup v2 with both controllers, not yet handed on."""
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     (tmp_path / "cgroup.subtree_control").write_text("memory pids\n")
     (tmp_path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in processes))
-    return Mounted(frozenset(), tmp_path, tmp_path)
+    return MountedHierarchy(frozenset(), tmp_path, tmp_path)
 
 
 def test_version_2_with_controllers_bounds_memory_and_processes(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ NEW_GROUP = {
 
 
 def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
-    found = cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)])
+    found = cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
     assert found.folders() == (fake_kernel,)
     assert found.missing() == []
     assert found.counts_cpu
@@ -215,7 +215,9 @@ def test_a_bot_is_charged_with_the_end_of_its_own_limit_alone(
 def test_version_2_without_the_cpu_controller_gives_no_shares(fake_kernel: Path) -> None:
     for name in ("controllers", "subtree_control"):
         (fake_kernel / f"cgroup.{name}").write_text("memory pids\n")
-    assert cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)]).missing() == ["CPU shares"]
+    assert cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)]).missing() == [
+        "CPU shares"
+    ]
 
 
 def test_version_2_without_the_controllers_bounds_nothing(tmp_path: Path) -> None:
@@ -262,7 +264,7 @@ def test_the_referee_moves_into_a_leaf_so_that_bounds_can_be_handed_on(
     assert cgroup.find([place]).memory == tmp_path
     assert (tmp_path / cgroup.LEAF / "cgroup.procs").read_text() == str(os.getpid())
     # A process that starts there finds its way back up.
-    again = Mounted(frozenset(), tmp_path, tmp_path / cgroup.LEAF)
+    again = MountedHierarchy(frozenset(), tmp_path, tmp_path / cgroup.LEAF)
     assert cgroup.find([again]).memory == tmp_path
 
 
@@ -316,7 +318,7 @@ def test_processes_that_come_or_end_while_room_is_made_do_not_stop_it(
 
 def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:
     (tmp_path / cgroup.GIVEN).mkdir()
-    place = Mounted(frozenset({"memory"}), tmp_path, tmp_path / "not-there")
+    place = MountedHierarchy(frozenset({"memory"}), tmp_path, tmp_path / "not-there")
     assert cgroup.find([place]).memory == tmp_path / cgroup.GIVEN
 
 
@@ -333,7 +335,7 @@ def test_pressure_is_read_where_the_kernel_counts_it(
 ) -> None:
     if text is not None:
         monkeypatch.setitem(NEW_GROUP, "cpu.pressure", text)
-    places = cgroup.find([Mounted(frozenset(), fake_kernel, fake_kernel)])
+    places = cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
     assert (places.pressure is None) == (us is None)
     group = Group(ResourceLimits(), places)
     assert group.denied_us() == us

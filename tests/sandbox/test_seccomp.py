@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from deepsea_referee.sandbox import seccomp
-from deepsea_referee.sandbox.seccomp import ALLOW, ARCHITECTURES, ERROR, KILL, TABLE, Denied
+from deepsea_referee.sandbox.seccomp import ALLOW, ARCHITECTURES, ERROR, KILL, TABLE, DeniedCall
 
 I386 = 0x40000003
 
@@ -38,11 +38,11 @@ def decide(architecture: int, number: int, *arguments: int) -> int:
             position += if_true if true else if_false
 
 
-def number_of(rule: Denied, architecture: str) -> int | None:
+def number_of(rule: DeniedCall, architecture: str) -> int | None:
     return rule.x86_64 if architecture == "x86_64" else rule.aarch64
 
 
-def rule_of(name: str) -> Denied:
+def rule_of(name: str) -> DeniedCall:
     return next(rule for rule in TABLE if rule.name == name)
 
 

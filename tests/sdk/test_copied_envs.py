@@ -27,7 +27,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_sdk import steady
 from deepsea_sdk.batch import Batch, RandomDice, RandomPolicy, open_random, state_of
 from deepsea_sdk.batch.units import Array
-from deepsea_sdk.evaluation.arrays import Evaluated, Net
+from deepsea_sdk.evaluation.arrays import EvaluationPolicy, Net
 from deepsea_sdk.evaluation.plain import sdk_weights
 from deepsea_sdk.features import LENGTH, Features
 from deepsea_sdk.features_many import TURN_ACTIONS
@@ -53,7 +53,7 @@ HOW: dict[str, Callable[[Any], Any]] = {
 MAKE: dict[str, Callable[[str], Any]] = {
     "one game": lambda rules: SeatEnv(3, rules, opponents=["random", "steady", steady]),
     "many games": lambda rules: SeatVectorEnv(
-        5, 3, rules, opponents=["random", "steady", ModelPolicy(scored), Evaluated(NET)]
+        5, 3, rules, opponents=["random", "steady", ModelPolicy(scored), EvaluationPolicy(NET)]
     ),
     "agents": lambda rules: env(3, rules),
     "agents, unchecked": lambda rules: DeepSeaEnv(3, rules),

@@ -31,7 +31,7 @@ from deepsea_sdk.evaluation import (
     values,
 )
 from deepsea_sdk.evaluation.arrays import (
-    Evaluated,
+    EvaluationPolicy,
     columns,
     facts_of,
     look_ahead,
@@ -65,7 +65,7 @@ def positions(preset: str, players: int, wanted: int) -> list[GameState]:
     raise AssertionError
 
 
-class Recorded(Evaluated):
+class Recorded(EvaluationPolicy):
     """Keeps the values of what it chose from."""
 
     of_options: list[float]

@@ -80,7 +80,7 @@ class Hierarchies(NamedTuple):
         return tuple(dict.fromkeys(place for place in places if place is not None))
 
 
-class Mounted(NamedTuple):
+class MountedHierarchy(NamedTuple):
     """A mounted cgroup file system, and this process's group in it."""
 
     controllers: frozenset[str]
@@ -102,7 +102,7 @@ def hierarchies() -> Hierarchies:
     return working
 
 
-def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
+def mounted(mountinfo: Path, membership: Path) -> list[MountedHierarchy]:
     """Return the mounted cgroup file systems, each with this process's group in it.
 
     mountinfo   the kernel's list of mounts
@@ -128,12 +128,12 @@ def mounted(mountinfo: Path, membership: Path) -> list[Mounted]:
                 is_own_line = bool(controllers & set(names.split(",")))
             if is_own_line:
                 own_group = point / os.path.relpath(path, root)
-                file_systems.append(Mounted(controllers, point, own_group))
+                file_systems.append(MountedHierarchy(controllers, point, own_group))
                 break
     return file_systems
 
 
-def find(places: list[Mounted]) -> Hierarchies:
+def find(places: list[MountedHierarchy]) -> Hierarchies:
     """Return where each mechanism works, by trying it; version 2 of control groups comes first."""
     by_controller = {name: place for place in places for name in place.controllers}
     unified = next((place for place in places if not place.controllers), None)
@@ -158,13 +158,13 @@ def find(places: list[Mounted]) -> Hierarchies:
     )
 
 
-def _candidates(place: Mounted) -> tuple[Path, Path]:
+def _candidates(place: MountedHierarchy) -> tuple[Path, Path]:
     """Return the folders of a file system in which groups may be made, in order of preference."""
     own = place.own.parent if place.own.name == LEAF else place.own
     return own, place.point / GIVEN
 
 
-def _writable(place: Mounted) -> Path | None:
+def _writable(place: MountedHierarchy) -> Path | None:
     """Return the folder of a file system in which groups can be made; None if there is none."""
     return next((folder for folder in _candidates(place) if _can_have_children(folder)), None)
 
@@ -200,7 +200,7 @@ def _tells_pressure(group: Path) -> bool:
     return False
 
 
-def _bounding_v2(place: Mounted) -> tuple[Path | None, str]:
+def _bounding_v2(place: MountedHierarchy) -> tuple[Path | None, str]:
     """Return a folder of cgroup v2 whose children can have limits of memory and tasks.
 
     If there is none, return None and the reason. The reason is "" if no folder can be written, or

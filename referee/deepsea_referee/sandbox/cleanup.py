@@ -43,7 +43,7 @@ The name of the socket's folder has up to 55 characters.
 _number = itertools.count()
 
 
-class _Owned(NamedTuple):
+class _FolderOwner(NamedTuple):
     """A private folder of this process, or of the process from which it was forked."""
 
     owner: int
@@ -52,7 +52,7 @@ class _Owned(NamedTuple):
     """The descriptor that locks the folder; None if there was no free descriptor."""
 
 
-_folders: dict[Path, _Owned] = {}
+_folders: dict[Path, _FolderOwner] = {}
 
 
 def new_name() -> str:
@@ -80,7 +80,7 @@ def private_folder(parent: str | None = None) -> Path:
             if error.errno != errno.EEXIST:  # another user may have made one of that name
                 raise
         else:
-            _folders[folder] = _Owned(os.getpid(), _locked(folder))
+            _folders[folder] = _FolderOwner(os.getpid(), _locked(folder))
             return folder
 
 

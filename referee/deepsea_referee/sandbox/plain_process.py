@@ -35,7 +35,7 @@ class PlainProcess:
     name = "process"
     counts_every_process = False
 
-    def spawn(self, launch: LaunchSpec) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
         """Start a bot; see `interface.Isolation`."""
         cleanup.remove_what_killed_referees_left()
         mark = cleanup.new_name()
@@ -50,10 +50,10 @@ class PlainProcess:
             env=environment_for(launch, PASSED_ON, mark),
             start_new_session=True,
         )
-        return PlainContained(process, mark, launch.limits)
+        return PlainBotProcess(process, mark, launch.limits)
 
 
-class PlainContained(IsolatedProcess):
+class PlainBotProcess(IsolatedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 LAST_REVIEWED = 462
 
 
-class Denied(NamedTuple):
+class DeniedCall(NamedTuple):
     """A system call that fails with `error`; if that is 0, it does nothing and returns 0.
 
     `when` restricts this to some values of one argument.
@@ -29,10 +29,10 @@ class Denied(NamedTuple):
     x86_64: int | None
     aarch64: int | None
     error: int
-    when: When | None = None
+    when: ArgumentTest | None = None
 
 
-class When(NamedTuple):
+class ArgumentTest(NamedTuple):
     """A test of the low 32 bits of argument number `argument`.
 
     kind `in`: the value is one of `values`; `not in`: it is none of them; `any bit`: it has a bit
@@ -57,137 +57,137 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PR_SET_PDEATHSIG = 1
 _EPERM, _ENOSYS = errno.EPERM, errno.ENOSYS
 
-TABLE: tuple[Denied, ...] = (
+TABLE: tuple[DeniedCall, ...] = (
     # Other processes' memory, registers and descriptors.
-    Denied("ptrace", 101, 117, _EPERM),
-    Denied("process_vm_readv", 310, 270, _EPERM),
-    Denied("process_vm_writev", 311, 271, _EPERM),
-    Denied("process_madvise", 440, 440, _EPERM),
-    Denied("pidfd_getfd", 438, 438, _EPERM),
-    Denied("kcmp", 312, 272, _EPERM),
+    DeniedCall("ptrace", 101, 117, _EPERM),
+    DeniedCall("process_vm_readv", 310, 270, _EPERM),
+    DeniedCall("process_vm_writev", 311, 271, _EPERM),
+    DeniedCall("process_madvise", 440, 440, _EPERM),
+    DeniedCall("pidfd_getfd", 438, 438, _EPERM),
+    DeniedCall("kcmp", 312, 272, _EPERM),
     # Keyrings are shared by all sandboxes of a user.
-    Denied("keyctl", 250, 219, _EPERM),
-    Denied("add_key", 248, 217, _EPERM),
-    Denied("request_key", 249, 218, _EPERM),
+    DeniedCall("keyctl", 250, 219, _EPERM),
+    DeniedCall("add_key", 248, 217, _EPERM),
+    DeniedCall("request_key", 249, 218, _EPERM),
     # Most of the kernel's security holes were found in new namespaces. clone3 takes its
     # flags from memory, where no filter can see them; libraries fall back to clone.
-    Denied("unshare", 272, 97, _EPERM),
-    Denied("setns", 308, 268, _EPERM),
-    Denied("clone", 56, 220, _EPERM, When(0, "any bit", (_NEW_NAMESPACE,))),
-    Denied("clone3", 435, 435, _ENOSYS),
+    DeniedCall("unshare", 272, 97, _EPERM),
+    DeniedCall("setns", 308, 268, _EPERM),
+    DeniedCall("clone", 56, 220, _EPERM, ArgumentTest(0, "any bit", (_NEW_NAMESPACE,))),
+    DeniedCall("clone3", 435, 435, _ENOSYS),
     # Mounts and roots.
-    Denied("mount", 165, 40, _EPERM),
-    Denied("umount2", 166, 39, _EPERM),
-    Denied("pivot_root", 155, 41, _EPERM),
-    Denied("chroot", 161, 51, _EPERM),
-    Denied("open_tree", 428, 428, _EPERM),
-    Denied("move_mount", 429, 429, _EPERM),
-    Denied("fsopen", 430, 430, _EPERM),
-    Denied("fsconfig", 431, 431, _EPERM),
-    Denied("fsmount", 432, 432, _EPERM),
-    Denied("fspick", 433, 433, _EPERM),
-    Denied("mount_setattr", 442, 442, _EPERM),
-    Denied("statmount", 457, 457, _EPERM),
-    Denied("listmount", 458, 458, _EPERM),
-    Denied("name_to_handle_at", 303, 264, _EPERM),
-    Denied("open_by_handle_at", 304, 265, _EPERM),
+    DeniedCall("mount", 165, 40, _EPERM),
+    DeniedCall("umount2", 166, 39, _EPERM),
+    DeniedCall("pivot_root", 155, 41, _EPERM),
+    DeniedCall("chroot", 161, 51, _EPERM),
+    DeniedCall("open_tree", 428, 428, _EPERM),
+    DeniedCall("move_mount", 429, 429, _EPERM),
+    DeniedCall("fsopen", 430, 430, _EPERM),
+    DeniedCall("fsconfig", 431, 431, _EPERM),
+    DeniedCall("fsmount", 432, 432, _EPERM),
+    DeniedCall("fspick", 433, 433, _EPERM),
+    DeniedCall("mount_setattr", 442, 442, _EPERM),
+    DeniedCall("statmount", 457, 457, _EPERM),
+    DeniedCall("listmount", 458, 458, _EPERM),
+    DeniedCall("name_to_handle_at", 303, 264, _EPERM),
+    DeniedCall("open_by_handle_at", 304, 265, _EPERM),
     # Large parts of the kernel that no bot needs.
-    Denied("bpf", 321, 280, _EPERM),
-    Denied("perf_event_open", 298, 241, _EPERM),
-    Denied("userfaultfd", 323, 282, _EPERM),
-    Denied("io_uring_setup", 425, 425, _ENOSYS),
-    Denied("io_uring_enter", 426, 426, _ENOSYS),
-    Denied("io_uring_register", 427, 427, _ENOSYS),
-    Denied("fanotify_init", 300, 262, _EPERM),
-    Denied("fanotify_mark", 301, 263, _EPERM),
+    DeniedCall("bpf", 321, 280, _EPERM),
+    DeniedCall("perf_event_open", 298, 241, _EPERM),
+    DeniedCall("userfaultfd", 323, 282, _EPERM),
+    DeniedCall("io_uring_setup", 425, 425, _ENOSYS),
+    DeniedCall("io_uring_enter", 426, 426, _ENOSYS),
+    DeniedCall("io_uring_register", 427, 427, _ENOSYS),
+    DeniedCall("fanotify_init", 300, 262, _EPERM),
+    DeniedCall("fanotify_mark", 301, 263, _EPERM),
     # Counted for each user of the host: one bot could use up the others' share.
-    Denied("inotify_init", 253, None, _ENOSYS),
-    Denied("inotify_init1", 294, 26, _ENOSYS),
+    DeniedCall("inotify_init", 253, None, _ENOSYS),
+    DeniedCall("inotify_init1", 294, 26, _ENOSYS),
     # Memory that belongs to no process, so neither its limits nor the watchdog count it.
-    Denied("shmget", 29, 194, _EPERM),
-    Denied("shmat", 30, 196, _EPERM),
-    Denied("shmctl", 31, 195, _EPERM),
-    Denied("shmdt", 67, 197, _EPERM),
-    Denied("semget", 64, 190, _EPERM),
-    Denied("semop", 65, 193, _EPERM),
-    Denied("semtimedop", 220, 192, _EPERM),
-    Denied("semctl", 66, 191, _EPERM),
-    Denied("msgget", 68, 186, _EPERM),
-    Denied("msgsnd", 69, 189, _EPERM),
-    Denied("msgrcv", 70, 188, _EPERM),
-    Denied("msgctl", 71, 187, _EPERM),
-    Denied("mq_open", 240, 180, _EPERM),
-    Denied("mq_unlink", 241, 181, _EPERM),
-    Denied("memfd_create", 319, 279, _ENOSYS),
-    Denied("memfd_secret", 447, 447, _ENOSYS),
-    Denied("setxattr", 188, 5, errno.EOPNOTSUPP),
-    Denied("lsetxattr", 189, 6, errno.EOPNOTSUPP),
-    Denied("fsetxattr", 190, 7, errno.EOPNOTSUPP),
+    DeniedCall("shmget", 29, 194, _EPERM),
+    DeniedCall("shmat", 30, 196, _EPERM),
+    DeniedCall("shmctl", 31, 195, _EPERM),
+    DeniedCall("shmdt", 67, 197, _EPERM),
+    DeniedCall("semget", 64, 190, _EPERM),
+    DeniedCall("semop", 65, 193, _EPERM),
+    DeniedCall("semtimedop", 220, 192, _EPERM),
+    DeniedCall("semctl", 66, 191, _EPERM),
+    DeniedCall("msgget", 68, 186, _EPERM),
+    DeniedCall("msgsnd", 69, 189, _EPERM),
+    DeniedCall("msgrcv", 70, 188, _EPERM),
+    DeniedCall("msgctl", 71, 187, _EPERM),
+    DeniedCall("mq_open", 240, 180, _EPERM),
+    DeniedCall("mq_unlink", 241, 181, _EPERM),
+    DeniedCall("memfd_create", 319, 279, _ENOSYS),
+    DeniedCall("memfd_secret", 447, 447, _ENOSYS),
+    DeniedCall("setxattr", 188, 5, errno.EOPNOTSUPP),
+    DeniedCall("lsetxattr", 189, 6, errno.EOPNOTSUPP),
+    DeniedCall("fsetxattr", 190, 7, errno.EOPNOTSUPP),
     # Only Unix sockets: internet sockets are useless in an empty network, but vsock ones reach
     # the hypervisor, and netlink, packet and others are large parts of the kernel.
-    Denied("socket", 41, 198, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
-    Denied("socketpair", 53, 199, errno.EAFNOSUPPORT, When(0, "not in", (_AF_UNIX,))),
+    DeniedCall("socket", 41, 198, errno.EAFNOSUPPORT, ArgumentTest(0, "not in", (_AF_UNIX,))),
+    DeniedCall("socketpair", 53, 199, errno.EAFNOSUPPORT, ArgumentTest(0, "not in", (_AF_UNIX,))),
     # Locks and hints on files that two sandboxes see (libraries, say), and what is in the page
     # cache of them, would be a covert channel.
-    Denied("flock", 73, 32, errno.ENOLCK),
-    Denied("fcntl", 72, 25, errno.ENOLCK, When(1, "in", (*_LOCKS, *_HINTS))),
-    Denied("cachestat", 451, 451, _ENOSYS),
-    Denied("fadvise64", 221, 223, _EPERM, When(3, "in", (_FADV_DONTNEED,))),
-    Denied("madvise", 28, 233, errno.EINVAL, When(2, "in", (_MADV_PAGEOUT,))),
+    DeniedCall("flock", 73, 32, errno.ENOLCK),
+    DeniedCall("fcntl", 72, 25, errno.ENOLCK, ArgumentTest(1, "in", (*_LOCKS, *_HINTS))),
+    DeniedCall("cachestat", 451, 451, _ENOSYS),
+    DeniedCall("fadvise64", 221, 223, _EPERM, ArgumentTest(3, "in", (_FADV_DONTNEED,))),
+    DeniedCall("madvise", 28, 233, errno.EINVAL, ArgumentTest(2, "in", (_MADV_PAGEOUT,))),
     # Writing out the host's disks takes the time of others. fsync of its own files is left.
-    Denied("sync", 162, 81, _EPERM),
-    Denied("syncfs", 306, 267, _EPERM),
-    Denied("sync_file_range", 277, 84, _ENOSYS),
+    DeniedCall("sync", 162, 81, _EPERM),
+    DeniedCall("syncfs", 306, 267, _EPERM),
+    DeniedCall("sync_file_range", 277, 84, _ENOSYS),
     # The contexts of all users come from one small pool of the host.
-    Denied("io_setup", 206, 0, _ENOSYS),
+    DeniedCall("io_setup", 206, 0, _ENOSYS),
     # A bot must not clear the parent-death signal that kills it with the referee.
-    Denied("prctl", 157, 167, 0, When(0, "in", (_PR_SET_PDEATHSIG,))),
+    DeniedCall("prctl", 157, 167, 0, ArgumentTest(0, "in", (_PR_SET_PDEATHSIG,))),
     # Typing into a terminal.
-    Denied("ioctl", 16, 29, _EPERM, When(1, "in", (_TIOCSTI, _TIOCLINUX))),
+    DeniedCall("ioctl", 16, 29, _EPERM, ArgumentTest(1, "in", (_TIOCSTI, _TIOCLINUX))),
     # Clocks, scheduling, placement: threads of low priority or pinned to one CPU would make the
     # host look busy. EPERM, because libraries that place or rank their threads (OpenBLAS, OpenMP,
     # libuv) know it from containers and go on; to ask (sched_get*) and to yield is allowed.
-    Denied("clock_settime", 227, 112, _EPERM),
-    Denied("clock_adjtime", 305, 266, _EPERM),
-    Denied("settimeofday", 164, 170, _EPERM),
-    Denied("adjtimex", 159, 171, _EPERM),
-    Denied("setpriority", 141, 140, _EPERM),
-    Denied("ioprio_set", 251, 30, _EPERM),
-    Denied("sched_setparam", 142, 118, _EPERM),
-    Denied("sched_setscheduler", 144, 119, _EPERM),
-    Denied("sched_setaffinity", 203, 122, _EPERM),
-    Denied("sched_setattr", 314, 274, _EPERM),
-    Denied("migrate_pages", 256, 238, _EPERM),
-    Denied("move_pages", 279, 239, _EPERM),
+    DeniedCall("clock_settime", 227, 112, _EPERM),
+    DeniedCall("clock_adjtime", 305, 266, _EPERM),
+    DeniedCall("settimeofday", 164, 170, _EPERM),
+    DeniedCall("adjtimex", 159, 171, _EPERM),
+    DeniedCall("setpriority", 141, 140, _EPERM),
+    DeniedCall("ioprio_set", 251, 30, _EPERM),
+    DeniedCall("sched_setparam", 142, 118, _EPERM),
+    DeniedCall("sched_setscheduler", 144, 119, _EPERM),
+    DeniedCall("sched_setaffinity", 203, 122, _EPERM),
+    DeniedCall("sched_setattr", 314, 274, _EPERM),
+    DeniedCall("migrate_pages", 256, 238, _EPERM),
+    DeniedCall("move_pages", 279, 239, _EPERM),
     # The machine itself. All of these need privileges that a bot does not have; refused again here.
-    Denied("acct", 163, 89, _EPERM),
-    Denied("swapon", 167, 224, _EPERM),
-    Denied("swapoff", 168, 225, _EPERM),
-    Denied("reboot", 169, 142, _EPERM),
-    Denied("sethostname", 170, 161, _EPERM),
-    Denied("setdomainname", 171, 162, _EPERM),
-    Denied("init_module", 175, 105, _EPERM),
-    Denied("finit_module", 313, 273, _EPERM),
-    Denied("delete_module", 176, 106, _EPERM),
-    Denied("kexec_load", 246, 104, _EPERM),
-    Denied("kexec_file_load", 320, 294, _EPERM),
-    Denied("quotactl", 179, 60, _EPERM),
-    Denied("quotactl_fd", 443, 443, _EPERM),
-    Denied("syslog", 103, 116, _EPERM),
-    Denied("vhangup", 153, 58, _EPERM),
-    Denied("lookup_dcookie", 212, 18, _EPERM),
-    Denied("personality", 135, 92, _EPERM),
-    Denied("lsm_get_self_attr", 459, 459, _EPERM),
-    Denied("lsm_set_self_attr", 460, 460, _EPERM),
-    Denied("lsm_list_modules", 461, 461, _EPERM),
+    DeniedCall("acct", 163, 89, _EPERM),
+    DeniedCall("swapon", 167, 224, _EPERM),
+    DeniedCall("swapoff", 168, 225, _EPERM),
+    DeniedCall("reboot", 169, 142, _EPERM),
+    DeniedCall("sethostname", 170, 161, _EPERM),
+    DeniedCall("setdomainname", 171, 162, _EPERM),
+    DeniedCall("init_module", 175, 105, _EPERM),
+    DeniedCall("finit_module", 313, 273, _EPERM),
+    DeniedCall("delete_module", 176, 106, _EPERM),
+    DeniedCall("kexec_load", 246, 104, _EPERM),
+    DeniedCall("kexec_file_load", 320, 294, _EPERM),
+    DeniedCall("quotactl", 179, 60, _EPERM),
+    DeniedCall("quotactl_fd", 443, 443, _EPERM),
+    DeniedCall("syslog", 103, 116, _EPERM),
+    DeniedCall("vhangup", 153, 58, _EPERM),
+    DeniedCall("lookup_dcookie", 212, 18, _EPERM),
+    DeniedCall("personality", 135, 92, _EPERM),
+    DeniedCall("lsm_get_self_attr", 459, 459, _EPERM),
+    DeniedCall("lsm_set_self_attr", 460, 460, _EPERM),
+    DeniedCall("lsm_list_modules", 461, 461, _EPERM),
     # Only on x86_64: obsolete calls.
-    Denied("iopl", 172, None, _EPERM),
-    Denied("ioperm", 173, None, _EPERM),
-    Denied("modify_ldt", 154, None, _EPERM),
-    Denied("uselib", 134, None, _ENOSYS),
-    Denied("ustat", 136, None, _ENOSYS),
-    Denied("sysfs", 139, None, _ENOSYS),
-    Denied("_sysctl", 156, None, _ENOSYS),
+    DeniedCall("iopl", 172, None, _EPERM),
+    DeniedCall("ioperm", 173, None, _EPERM),
+    DeniedCall("modify_ldt", 154, None, _EPERM),
+    DeniedCall("uselib", 134, None, _ENOSYS),
+    DeniedCall("ustat", 136, None, _ENOSYS),
+    DeniedCall("sysfs", 139, None, _ENOSYS),
+    DeniedCall("_sysctl", 156, None, _ENOSYS),
 )
 
 # -------------------------------------------------------------------------------- the assembler
@@ -215,7 +215,7 @@ def _unless_equal(value: int, skip: int) -> Instruction:
     return (EQUAL, 0, skip, value)
 
 
-def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
+def _rule(rule: DeniedCall, number: int) -> Iterator[Instruction]:
     """Yield the instructions of one rule, at whose start the call's number must be loaded.
 
     If the rule does not apply to the call, the number is still loaded at the end.
@@ -230,7 +230,7 @@ def _rule(rule: Denied, number: int) -> Iterator[Instruction]:
     yield from body
 
 
-def _condition(when: When, refuse: Instruction) -> Iterator[Instruction]:
+def _condition(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
     """Yield the instructions that test an argument, and then refuse or allow the call."""
     # The kernel itself reads only 32 bits of all arguments that the table tests.
     yield _load(_ARGUMENTS_AT + 8 * when.argument)

@@ -214,7 +214,7 @@ class PlainProcess:
     name = "process"
     counts_every_process = False
 
-    def spawn(self, launch: LaunchSpec) -> PlainContained:
+    def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
         """Start a bot; see `interface.Isolation`."""
         mark = fresh_token()
         environment = environment_for(launch, (*PASSED_ON, *PASSED_ON_TOO), mark)
@@ -229,10 +229,10 @@ class PlainProcess:
             start_new_session=True,
             creationflags=OWN_GROUP_FLAGS,
         )
-        return PlainContained(process, mark, launch.limits)
+        return PlainBotProcess(process, mark, launch.limits)
 
 
-class PlainContained(IsolatedProcess):
+class PlainBotProcess(IsolatedProcess):
     """A running plain process; see `interface.IsolatedProcess`."""
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ResourceLimits) -> None:

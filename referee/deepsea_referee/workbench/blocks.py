@@ -108,13 +108,13 @@ class GroupSettings(MatchSettings):
         # so a worker needs more processes, the more games of a group it has.
         return place % workers
 
-    def check_kept(self, block: KeptBlock) -> None:
+    def check_stored_block(self, block: StoredBlock) -> None:
         """Raise UserError if a stored block has other games or seats than these settings give it.
 
         Stored games count from 1, the games of the settings from 0.
         """
         expected = [(game + 1, self.line_up(game)) for game in self.games_of([block.number])]
-        if [(game.game, game.seats) for game in block.kept] != expected:
+        if [(game.game, game.seats) for game in block.stored_games] != expected:
             raise UserError(
                 f"block {block.number} of the folder is damaged, its games are not those that "
                 "are played in it: name another folder"
@@ -307,13 +307,13 @@ class CompareGames:
     def __init__(
         self,
         settings: BlockSettings,
-        kept: Iterable[KeptBlock] = (),
-        keep: SaveBlock = lambda *block: None,
+        stored_blocks: Iterable[StoredBlock] = (),
+        save_block: SaveBlock = lambda *block: None,
     ) -> None:
         """Count the blocks of earlier runs.
 
-        kept  the blocks of earlier runs, in order
-        keep  stores each new block once it is counted
+        stored_blocks  the blocks of earlier runs, in order
+        save_block     stores each new block once it is counted
         """
         sides = settings.line_ups, settings.ours, settings.theirs
         self.comparison = Comparison(
@@ -323,10 +323,10 @@ class CompareGames:
             luck_adjusted=settings.luck_adjusted,
         )
         self._luck = BlockLuck(*sides) if settings.luck_adjusted else None
-        self._keep = keep
+        self._save_block = save_block
         done = settings.done
-        for block in kept:
-            settings.check_kept(block)
+        for block in stored_blocks:
+            settings.check_stored_block(block)
             self.comparison.add(block.games, block.luck)
             done = max(done, block.number + 1)
         self.settings = replace(settings, done=done)
@@ -353,7 +353,7 @@ class CompareGames:
         def count(number: int, played: PlayedBlock) -> bool:
             luck = None if self._luck is None else self._luck.of(played)
             self.comparison.add([result for result, _ in played], luck)
-            self._keep(number, played, {} if luck is None else {"luck": luck})
+            self._save_block(number, played, {} if luck is None else {"luck": luck})
             enough = on_block(played) is True
             return enough or (self.settings.until_decided and self.comparison.verdict is not None)
 
@@ -449,7 +449,7 @@ _SHOWN = 200
 """The largest number of characters of a value in an error message."""
 
 
-def kept_seed(folder: Path, kind: str = "comparison") -> str | None:
+def stored_seed(folder: Path, kind: str = "comparison") -> str | None:
     """Return the seed of the earlier run in a folder, or None if there is no run.
 
     A damaged file also gives None: its error is reported when the folder is opened.
@@ -497,11 +497,11 @@ class _Game(Struct):
         return GameResult(**msgspec.structs.asdict(self) | {"forfeits": forfeits})
 
 
-class KeptBlock(Struct, frozen=True):
+class StoredBlock(Struct, frozen=True):
     """A counted block: a line of the file of a comparison, a ranking, or a search."""
 
     number: _Count = msgspec.field(name="block")
-    kept: list[_Game] = msgspec.field(name="games")
+    stored_games: list[_Game] = msgspec.field(name="games")
     luck: tuple[_Score, _Score] | None = None
     """The luck of A in a block of a comparison; None if it was not measured."""
     lead: _Score = 0.0
@@ -512,16 +512,16 @@ class KeptBlock(Struct, frozen=True):
     @property
     def games(self) -> list[GameResult]:
         """The results of the block's games."""
-        return [game.result() for game in self.kept]
+        return [game.result() for game in self.stored_games]
 
 
 def block_line(number: int, games: Iterable[GameResult], fields: Mapping[str, Any]) -> bytes:
-    """Return a block as JSON on one line; `fields` are its further fields of `KeptBlock`."""
+    """Return a block as JSON on one line; `fields` are its further fields of `StoredBlock`."""
     line = {"block": number, **fields, "games": [game_fields(result) for result in games]}
     return json.dumps(line, ensure_ascii=False).encode()
 
 
-read_block = msgspec.json.Decoder(KeptBlock).decode
+read_block = msgspec.json.Decoder(StoredBlock).decode
 """Return the block of a line. Raises ValueError if the line is damaged."""
 
 
@@ -545,7 +545,7 @@ class ComparisonFolder(FolderWriter):
         """
         self._head = {"format": f"deepsea-{kind}/1", **settings}
         self._path = folder / f"{kind}.jsonl"
-        self.blocks: list[KeptBlock] = []
+        self.blocks: list[StoredBlock] = []
         """The blocks of earlier runs."""
         super().__init__(folder, bots)
 
@@ -589,7 +589,7 @@ class ComparisonFolder(FolderWriter):
     ) -> None:
         """Write a block and the records of its games in a thread; wait if the disk is too slow.
 
-        `fields` are further fields of `KeptBlock`. An OSError while writing is raised by a later
+        `fields` are further fields of `StoredBlock`. An OSError while writing is raised by a later
         call, or when the folder is closed.
         """
         self._thread.put(self._write, number, games, fields or {})
@@ -608,7 +608,7 @@ class ComparisonFolder(FolderWriter):
         os.fsync(self._file.fileno())
 
 
-def kept_folder(
+def open_folder(
     opened: ExitStack,
     out: Path | None,
     settings: Mapping[str, Any],
@@ -624,9 +624,9 @@ def kept_folder(
     return opened.enter_context(ComparisonFolder(out, settings, kind, bots))
 
 
-def _blocks(lines: Iterable[bytes]) -> list[KeptBlock]:
+def _blocks(lines: Iterable[bytes]) -> list[StoredBlock]:
     """Return the blocks of these lines. Raises ValueError for a damaged or a repeated block."""
-    blocks: dict[int, KeptBlock] = {}
+    blocks: dict[int, StoredBlock] = {}
     for block in map(read_block, lines):
         if blocks.setdefault(block.number, block) is not block:
             raise ValueError(f"block {block.number} is there twice")

@@ -279,8 +279,8 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         self.check = name = "late answer"
-        _, faults, decisions = await self._play(PRESETS[DEFAULT], 2, 0, TooLate)
-        others = [fault for fault in faults if fault.came != TooLate.MESSAGE]
+        _, faults, decisions = await self._play(PRESETS[DEFAULT], 2, 0, LateAnswerSession)
+        others = [fault for fault in faults if fault.came != LateAnswerSession.MESSAGE]
         if others:
             found = f"after a timeout: {others[0].explanation()}"
             remedy = "answer every request, also after on_fault: a fault does not end the game"
@@ -294,7 +294,7 @@ class _Examination:
         """Drop the connection during a game: the program must exit, and start again."""
         self.check = name = "dropped connection"
         process = await self.pool.ready(FIRST)
-        await self._play(PRESETS[DEFAULT], 2, 0, Dropped)
+        await self._play(PRESETS[DEFAULT], 2, 0, DroppedSession)
         end = await process.exit_text()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
@@ -464,14 +464,14 @@ class _Examination:
             count = next(self.numbers)
             game = Game(rules, players, game_seed(SEED, number or count))
             seats: dict[int, Callable[[Session], AskedSeat]] = {
-                other: partial(AtRandom, game, other) for other in range(players) if other != seat
+                other: partial(RandomSeat, game, other) for other in range(players) if other != seat
             }
-            tested_seats: list[UntilTired] = []
+            tested_seats: list[TimeLimitedSeat] = []
 
             def limit_time(session: Session) -> AskedSeat:
                 bot = session if wrap_session is None else wrap_session(session)
                 limit_us = max(0, self.time_us // GAMES_IN_TIME * games_at_once)
-                tested_seats.append(UntilTired(bot, AtRandom(game, seat), limit_us))
+                tested_seats.append(TimeLimitedSeat(bot, RandomSeat(game, seat), limit_us))
                 return tested_seats[-1]
 
             seats[seat] = limit_time
@@ -545,7 +545,7 @@ def _decides_like_default_bot(
 # Seats without a process
 
 
-class AtRandom:
+class RandomSeat:
     """A seat of one game that chooses uniformly among the legal actions, in this process.
 
     Its choices follow from the game's commitment and the seat, as those of the sample bot `random`
@@ -573,8 +573,8 @@ class AtRandom:
         return 0
 
 
-class UntilTired:
-    """A seat in which a bot decides until it has used up a limit of time, then a substitute."""
+class TimeLimitedSeat:
+    """A seat in which a bot decides until its time is used up, and a substitute afterwards."""
 
     def __init__(self, session: AskedSeat, substitute: AskedSeat, limit_us: int) -> None:
         self._session = session
@@ -607,7 +607,7 @@ class UntilTired:
 # Sessions that are disturbed on purpose
 
 
-class Disturbed:
+class DisturbedSession:
     """A wrapper of a session that disturbs the third request."""
 
     MESSAGE = ""
@@ -638,7 +638,7 @@ class Disturbed:
         raise NotImplementedError
 
 
-class TooLate(Disturbed):
+class LateAnswerSession(DisturbedSession):
     """Reports the answer to one request as a timeout, whenever it comes.
 
     The bot believes that it has its usual time, and may still work on that request when the next
@@ -674,7 +674,7 @@ class TooLate(Disturbed):
         return self._session.ask(request, NO_TIME, report)
 
 
-class Dropped(Disturbed):
+class DroppedSession(DisturbedSession):
     """Ends the stream when one of the requests is due."""
 
     MESSAGE = "the connection was dropped on purpose"

@@ -272,7 +272,7 @@ class RankGames:
         self._folder = folder
         done = settings.done
         for block in () if folder is None else folder.blocks:
-            settings.check_kept(block)
+            settings.check_stored_block(block)
             self.ranking.add_round(block.games)
             done = max(done, block.number + 1)
         self.settings = replace(settings, done=done)

@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.resolve import BotSpec, resolve, with_parameters
 from deepsea_referee.errors import UserError
-from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock, kept_folder
+from deepsea_referee.workbench.blocks import BlockSettings, CompareGames, PlayedBlock, open_folder
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_sdk.coach.decisions import SURE
 from deepsea_sdk.launch import Parameters, number_or_text, split_parameters
@@ -360,7 +360,7 @@ class TuneGames:
             "budget": budget.text,
             **settings.fields_to_match(),
         }
-        self._folder = kept_folder(opened, out, fields_to_match, KIND)
+        self._folder = open_folder(opened, out, fields_to_match, KIND)
         for step in [] if self._folder is None else self._folder.blocks:
             self._count(step.lead, step.spent)
 
@@ -390,7 +390,7 @@ class TuneGames:
         if self.search.values == self.subject.start:
             return False
         settings = self._held_out()
-        folder = kept_folder(
+        folder = open_folder(
             self._opened,
             None if self._out is None else self._out / settings.kind,
             settings.fields_to_match(),

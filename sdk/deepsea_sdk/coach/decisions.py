@@ -116,7 +116,7 @@ def judge_many(decisions: Iterable[PlayedDecision], effort: Effort) -> list[Judg
     Trials go in rounds: each round has the next trials of all races that are not settled, as one
     batch.
     """
-    races = [_Judging(decision) for decision in decisions]
+    races = [_OpenJudgement(decision) for decision in decisions]
     unsettled = races
     while unsettled := [judging for judging in unsettled if judging.race.next_trials(effort)]:
         requests = [judging.trials(judging.race.next_trials(effort)) for judging in unsettled]
@@ -136,7 +136,7 @@ def try_out(requests: Sequence[Trials]) -> list[Scores]:
     return scores(requests)
 
 
-class _Judging:
+class _OpenJudgement:
     """A decision that is being judged: the positions after its options, and their race."""
 
     def __init__(self, decision: PlayedDecision) -> None:

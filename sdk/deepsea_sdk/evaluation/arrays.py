@@ -189,7 +189,7 @@ def standings_of(points: Array, spread: Array) -> Array:
     return standing
 
 
-class Evaluated(Policy):
+class EvaluationPolicy(Policy):
     """Policy that chooses the option with the highest value of the net.
 
     Of the units that may be dropped, only the one with the least worth is considered.
@@ -251,9 +251,9 @@ class Evaluated(Policy):
 
 
 @cache
-def sdk_policy(players: int) -> Evaluated:
+def sdk_policy(players: int) -> EvaluationPolicy:
     """Return the policy by the SDK's weights for a number of seats."""
-    return Evaluated(Net.of(sdk_weights(players)))
+    return EvaluationPolicy(Net.of(sdk_weights(players)))
 
 
 # ----- Look-ahead

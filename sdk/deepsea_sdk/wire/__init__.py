@@ -196,14 +196,14 @@ class Hello(NamedTuple):
     features: frozenset[str]
 
 
-class FromBot(NamedTuple):
+class BotMessage(NamedTuple):
     """A message of a bot; both fields are empty if nothing in it is known to this version."""
 
     hello: Hello | None
     answers: list[Answer]
 
 
-def read_from_bot(data: bytes) -> FromBot:
+def read_from_bot(data: bytes) -> BotMessage:
     """Return a bot's message.
 
     Raise `WireError` for bytes that are no message or have too many decisions.
@@ -219,7 +219,7 @@ def read_from_bot(data: bytes) -> FromBot:
     hello = None
     if message.HasField("hello"):
         hello = Hello(message.hello.token, frozenset(message.hello.features))
-    return FromBot(hello, [decision_from_wire(decision) for decision in message.decisions])
+    return BotMessage(hello, [decision_from_wire(decision) for decision in message.decisions])
 
 
 def welcome_message() -> bytes:
