@@ -28,8 +28,13 @@ from deepsea_ladder.matchmaker import BOTS_PER_LINEUP, RECENT_ROTATIONS
 from deepsea_ladder.pairing import Candidate, LineUp, RandomStream, choose
 from deepsea_ladder.rating import Fold, GameOutcome, Rating, RatingParameters, rate_by_package
 from deepsea_ladder.season import PairingSettings
-from deepsea_ladder.standings import CONFIDENCE, TOLERANCE, is_settled, level_difference
-from deepsea_ladder.standings import order as order_of
+from deepsea_ladder.standings import (
+    CONFIDENCE,
+    TOLERANCE,
+    compare_neighbours,
+    is_settled,
+    level_difference,
+)
 from variants import TEN, game
 
 PARAMETERS = RatingParameters()
@@ -396,7 +401,7 @@ def settled(seats: int = 4, ladders: int = 10, bots: int = 8, limit: int = 6000)
                 f"{seed}",
             )
             for fold in islice(ladder, 10 * seats - 1, limit, 10 * seats):
-                neighbours = order_of(PARAMETERS, fold.ratings)
+                neighbours = compare_neighbours(PARAMETERS, fold.ratings)
                 if not is_settled(neighbours) or len(fold.ratings) < bots:
                     continue
                 lengths.append(fold.sequence)

@@ -23,8 +23,8 @@ from deepsea_ladder.standings import (
     PairCell,
     StandingLine,
     by_standing,
+    compare_neighbours,
     is_settled,
-    order,
     standings,
 )
 
@@ -303,7 +303,7 @@ def order_report(
     ]
     pairing = season.settings.pairing
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
-    neighbours = order(season.settings.rating, ratings, confidence)
+    neighbours = compare_neighbours(season.settings.rating, ratings, confidence)
     # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
     fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
     provisional = tuple(

@@ -40,8 +40,8 @@ from deepsea_ladder.tournament import (
     FINAL_GAMES,
     MOST_GAMES,
     check_entrants,
-    least_gauntlet_games,
-    least_round_robin_games,
+    fewest_gauntlet_games,
+    fewest_round_robin_games,
     most_elimination_games,
 )
 from deepsea_referee.errors import RefereeError, UserError
@@ -194,9 +194,9 @@ def _check_games(plan: TournamentPlan) -> None:
     bots, seats, meetings = len(plan.bots), max(2, plan.seats), plan.meetings
     match plan.kind:
         case "round-robin":
-            games = least_round_robin_games(bots, seats, meetings)
+            games = fewest_round_robin_games(bots, seats, meetings)
         case "gauntlet":
-            games = least_gauntlet_games(bots, seats, meetings)
+            games = fewest_gauntlet_games(bots, seats, meetings)
         case "elimination":
             games = most_elimination_games(bots, meetings)
         case _:

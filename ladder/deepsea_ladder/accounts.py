@@ -1,8 +1,8 @@
-"""Accounts: roles, scopes, the form of secrets, and what is kept and shown of them.
+"""Accounts: roles, scopes, the forms of secrets, and the documents about them.
 
-Invariants: pure; random bytes are parameters; a secret is stored as its SHA-256 only, and one that
-has not the form of a secret has no digest, so that the store is not asked about it; whatever is
-logged of an address is the first part of it.
+Invariants: pure; random bytes are parameters; a secret is stored as its SHA-256 only; a text that
+has not the form of a secret has no digest, so that the store is never searched for it; only the
+first part of an address is stored.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from deepsea_ladder.model import Int64, Time
 
 TOKEN_START = "dsl_"
 SHOWN = len(TOKEN_START) + 4
-"""Characters of a token that are kept and shown, to tell it from others."""
+"""Number of characters of a token that are stored and shown, to tell it from others."""
 FIRST_ADMIN = "admin"
-"""The author that `ladder author admin` makes."""
+"""The author that `ladder author admin` creates."""
 RESERVED = frozenset({FIRST_ADMIN, "machine"})
 """Names that nobody may choose."""
 ANONYMOUS = "anonymous-"
@@ -31,12 +31,12 @@ ANONYMOUS = "anonymous-"
 
 _ENTROPY_BYTES = 32
 _CODE_BYTES = 10
-_MISREAD = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
-"""Digits that no code has, and what they look like; what people put between its letters."""
+_CODE_AS_TYPED = str.maketrans({"0": "O", "1": "I", "8": "B", " ": None, "-": None})
+"""Replaces digits that no code has by the letters that they look like, and removes separators."""
 
 
 class Role(IntEnum):
-    """The role of somebody; each may do what those before may."""
+    """The role of a caller; a role has all rights of those before it."""
 
     VISITOR = 0
     AUTHOR = 1
@@ -44,7 +44,7 @@ class Role(IntEnum):
 
     @property
     def word(self) -> str:
-        """Its name as people and programs read it."""
+        """The name of the role as people and programs read it."""
         return self.name.lower()
 
 
@@ -75,74 +75,79 @@ _FORMS = {
     SecretKind.TOKEN: re.compile(rf"{TOKEN_START}[0-9a-f]{{64}}"),
     SecretKind.SESSION: re.compile(r"[0-9a-f]{64}"),
 }
-"""The form of each kind of secret; a code's is without its hyphens."""
+"""The form of each kind of secret; a code is matched without its hyphens."""
 
 
 class AuthorState(StrEnum):
+    """The state of an author's account."""
+
     ACTIVE = "active"
     BLOCKED = "blocked"
-    """By an admin; bots stay."""
+    """An admin has blocked the author, whose bots stay on the ladder."""
     ANONYMISED = "anonymised"
-    """The name is gone for good; games stay."""
+    """The author's name was removed for good; the games stay."""
 
 
 class Actor(NamedTuple):
-    """The author or machine that does something, for the audit log."""
+    """The author or machine that makes a change, for the audit log."""
 
     author_id: int | None = None
-    """Of an author who proved it; None for others."""
+    """The id of an author who proved the identity by a secret; None for others."""
     name: str = ""
-    """Of others: `machine` for commands on the ladder's machine, "" for nobody."""
+    """`machine` for a command on the ladder's machine; else ""."""
     address: str = ""
-    """From where, as `address_prefix` has it."""
+    """The first part of the network address, as `address_prefix` returns it."""
 
 
 NOBODY = Actor()
-"""The ladder by itself, or somebody without an account."""
+"""The actor of changes by the ladder itself, and by people without an account."""
 MACHINE = Actor(name="machine")
-"""Commands that are run on the ladder's machine."""
+"""The actor of commands on the ladder's machine."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):
-    """A caller with its rights: the holder of a token or of a session of the pages, as the store
-    proves it, a visitor, or the ladder's machine."""
+    """A caller with its rights.
+
+    It is the holder of a token or of a session of the pages, as the store proves it, a visitor, or
+    the ladder's machine.
+    """
 
     author: str = ""
-    """The author's name; "" of a visitor."""
+    """The author's name; "" for a visitor."""
     author_id: int = 0
     role: Role = Role.VISITOR
     scopes: frozenset[Scope] = frozenset()
     secret_id: int = 0
-    """Of the token or session that was used; 0 without one."""
+    """The id of the token or session; 0 without one."""
     secret_kind: SecretKind | None = None
-    """The kind of that secret: a token, or a session of the pages."""
+    """The kind of that secret: a token, or a session of the pages; None without one."""
     expires_at: int = 0
-    """When that ends; 0 without one."""
+    """The end of that secret, in milliseconds since 1970; 0 without one."""
     visitor: str = ""
-    """SHA-256 of the cookie of a visitor of the pages, in hex; "" without one."""
+    """SHA-256 of the cookie of a visitor of the pages, in hex; "" without a cookie."""
     address: str = ""
-    """From where; "" from the ladder's own machine."""
+    """The caller's network address; "" on the ladder's own machine."""
     is_machine: bool = False
-    """True if it is a command on the ladder's machine; `author` is then whom it concerns."""
+    """True for a command on the ladder's machine; `author` is then the author that it concerns."""
 
     @property
     def by(self) -> Actor:
-        """The caller, for the audit log."""
+        """The caller as the actor of a change, for the audit log."""
         if self.is_machine:
             return MACHINE
         return Actor(self.author_id or None, "", address_prefix(self.address))
 
     @property
     def is_admin(self) -> bool:
-        """True if the caller has the role and the scope of an admin."""
+        """Return True if the caller has the role and the scope of an admin."""
         return self.may(Role.ADMIN, Scope.ADMIN)
 
     def may(self, role: Role, scope: Scope | None) -> bool:
-        """True if the caller has the role, and the scope if one is needed."""
+        """Return True if the caller has the role, and the scope if one is needed."""
         return self.role >= role and (scope is None or scope in self.scopes)
 
     def is_proved_by(self, holder: Caller | None) -> bool:
-        """True if the holder of the token or session still has this caller's role and scopes."""
+        """Return True if the holder of the secret still has this caller's role and scopes."""
         return holder is not None and holder.role >= self.role and self.scopes <= holder.scopes
 
 
@@ -150,9 +155,13 @@ class NewToken(NamedTuple):
     """The stored fields of a new token."""
 
     digest: str
+    """SHA-256 of the token, in hex."""
     start: str
+    """The token's first characters."""
     label: str
+    """The author's name for the token."""
     days: int
+    """Days until it expires."""
     scopes: tuple[Scope, ...]
 
 
@@ -202,13 +211,15 @@ class SessionLine(Struct, frozen=True):
 
 
 class AuditKind(StrEnum):
+    """The kinds of entries of the audit log."""
+
     SUBMITTED = "submitted"
     WITHDRAWN = "withdrawn"
     SUSPENDED = "suspended"
     DISABLED = "disabled"
     ENABLED = "enabled"
     REFUSED = "refused"
-    """A result that is none; the subject is the game."""
+    """A runner reported an invalid result; the subject is the game."""
     QUARANTINED = "quarantined"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
@@ -219,7 +230,7 @@ class AuditKind(StrEnum):
     SEASON = "season"
     """A season was opened or closed."""
     AUTHOR = "author"
-    """An author came, or has another role, name or state."""
+    """An author was added, or has another role, name or state."""
     CODE = "code"
     """A code was made, redeemed or revoked."""
     TOKEN = "token"
@@ -231,11 +242,11 @@ class AuditKind(StrEnum):
     BACKUP = "backup"
     """The ladder was copied to a backup."""
     RUNNER = "runner"
-    """A run began with other control groups than the one before it; the note says with which."""
+    """A run began with other control groups than the one before it; the note names them."""
     OUT_OF_MEMORY = "out of memory"
-    """A machine that plays had no memory left; the subject is what it did then."""
+    """A machine that plays had no memory left; the subject is the task that it was doing."""
     STARVED = "starved"
-    """A machine that plays was too busy to give a bot a CPU; the subject is the same."""
+    """A machine that plays was too busy to give a bot a CPU; the subject is its task."""
 
 
 class AuditEntry(Struct, frozen=True):
@@ -253,10 +264,12 @@ class AuditEntry(Struct, frozen=True):
 
 
 def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:
-    """A secret, made of 32 random bytes, and the digest that is stored of it.
+    """Return a new secret of the given kind, and the digest to store for it.
 
-    A token is `dsl_` and the bytes in hex, a session the bytes in hex, and a code 80 bits in base
-    32, as XXXX-XXXX-XXXX-XXXX.
+    A token is `dsl_` and 32 random bytes in hex, a session the bytes in hex, and a code the first
+    80 bits in base 32, as XXXX-XXXX-XXXX-XXXX.
+
+    entropy  32 random bytes, never used before
     """
     assert len(entropy) == _ENTROPY_BYTES, "a secret is made of 256 bits"
     secret = entropy.hex()
@@ -271,55 +284,69 @@ def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:
 
 
 def secret_digest(kind: SecretKind, secret: str) -> str | None:
-    """The SHA-256 in hex that is stored of a secret; None if it has not the form of its kind.
+    """Return the digest by which a secret is stored, its SHA-256 in hex.
 
-    A code is read as people write it.
+    None if the text has not the form of a secret of this kind, so that no such secret can exist. A
+    code may be typed in small letters, with spaces, and with 0 for O, 1 for I and 8 for B.
     """
     if kind is SecretKind.CODE and secret.isascii():
-        secret = secret.strip().upper().translate(_MISREAD)
-    return hashlib.sha256(secret.encode()).hexdigest() if _FORMS[kind].fullmatch(secret) else None
+        secret = secret.strip().upper().translate(_CODE_AS_TYPED)
+    if not _FORMS[kind].fullmatch(secret):
+        return None
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def scopes_text(scopes: Iterable[Scope]) -> str:
-    """Scopes as they are stored and printed, in one order."""
-    wanted = set(scopes)
-    return " ".join(scope for scope in Scope if scope in wanted)
+    """Return scopes as a text to store and print, always in the same order."""
+    present = set(scopes)
+    return " ".join(scope for scope in Scope if scope in present)
 
 
 def scopes_of(text: str) -> tuple[Scope, ...]:
-    """The scopes of a stored text."""
+    """Return the scopes of a text that `scopes_text` made."""
     return tuple(map(Scope, text.split()))
 
 
 def source(address: str) -> str:
-    """Whose failures and requests are counted together: an IPv4 address, an IPv6 network of /64.
+    """Return the key under which requests and failed logins from an address are counted.
 
-    A text that is no address is its own source.
+    An IPv4 address is its own key. An IPv6 address shares one with its network of /64, since one
+    person usually has a whole network. A text that is no address is its own key.
     """
-    parsed = _address(address)
+    parsed = _parse_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((int(parsed), 64), strict=False))
     return address if parsed is None else str(parsed)
 
 
 def is_loopback(host: str) -> bool:
-    """True if a name or address is this machine."""
-    parsed = _address(host)
+    """Return True if a host name or address means this machine."""
+    parsed = _parse_address(host)
     return host == "localhost" if parsed is None else parsed.is_loopback
 
 
 def address_prefix(address: str) -> str:
-    """The stored part of an address: the network of /24 or, with IPv6, of /48; "" if it is none."""
-    parsed = _address(address)
+    """Return the part of a network address that may be stored, so that it names no person.
+
+    That is the network of /24, or of /48 with IPv6; "" if the text is no address.
+    """
+    parsed = _parse_address(address)
+    if parsed is None:
+        return ""
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((int(parsed), 48), strict=False))
-    return "" if parsed is None else str(ipaddress.IPv4Network((int(parsed), 24), strict=False))
+    return str(ipaddress.IPv4Network((int(parsed), 24), strict=False))
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address of a text without its zone (`%eth0`); None if it is no address.
+
+    An IPv4 address that is written as IPv6 (`::ffff:192.0.2.1`) is returned as IPv4.
+    """
     try:
         parsed = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
-    return mapped or parsed
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed

@@ -1,9 +1,8 @@
-"""The types that are exchanged between the store, workers and front ends: bots, games, seasons, and
-what runners do.
+"""The types that the store, workers and front ends exchange: tasks, bots, games and seasons.
 
-Invariants: plain values, compared by content; nothing here knows a database, so unpickling one in a
-worker loads no SQLAlchemy; a time of a document knows its zone, other times are the database's, in
-milliseconds since 1970.
+Invariants: plain values, compared by content; nothing here depends on a database, so unpickling one
+in a worker loads no SQLAlchemy; times of documents have a time zone, all other times are those of
+the database, in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -24,24 +23,27 @@ from deepsea_rules.ruleset import RuleSet, preset
 # Times and large integers
 
 Time = Annotated[datetime, Meta(tz=True)]
-"""A time of a document, which knows its zone."""
+"""A time in a document, with its time zone."""
 NO_TIME = "no time with its offset, such as 2027-01-31T18:00Z"
-"""The end of a message on a text that is no time."""
+"""The end of a message about a text that is no time."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Int64(int):
-    """An integer that may use 64 bits, such as a number that a database gives; JSON has a text."""
+    """An integer of up to 64 bits, such as an id of a database; a text in JSON."""
 
 
 def utc_time(ms: int) -> datetime:
-    """A time that is given in milliseconds since 1970, as the database has it."""
+    """Return a time of the database, in milliseconds since 1970, as a time in UTC."""
     return _EPOCH + timedelta(milliseconds=ms)
 
 
 def parse_time(text: str) -> datetime | None:
-    """A time of RFC 3339 in UTC; None for what is none, has no year from 1 to 9999 there, or no
-    offset from UTC, so that it would be another one elsewhere."""
+    """Return the time of a text in the format of RFC 3339, in UTC.
+
+    None if the text is no time, lies outside the years 1 to 9999 in UTC, or has no offset from UTC,
+    so that its meaning would depend on the reader's time zone.
+    """
     try:
         time = datetime.fromisoformat(text)
         return time.astimezone(UTC) if time.tzinfo is not None else None
@@ -50,7 +52,7 @@ def parse_time(text: str) -> datetime | None:
 
 
 def milliseconds(time: datetime) -> int:
-    """A time in milliseconds since 1970, as the database has it."""
+    """Return a time as the database stores it, in milliseconds since 1970, rounded down."""
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
@@ -58,6 +60,8 @@ def milliseconds(time: datetime) -> int:
 
 
 class TaskKind(StrEnum):
+    """The kinds of tasks that runners do."""
+
     GAME = "game"
     """A rated game."""
     CHECK = "check"
@@ -69,12 +73,14 @@ class TaskKind(StrEnum):
 
 
 class TaskState(StrEnum):
+    """The state of a task; which ones a kind of tasks has is in `KINDS`."""
+
     QUEUED = "queued"
-    """It waits for a runner."""
+    """The task waits for a runner."""
     RUNNING = "running"
-    """A runner has a lease to do it."""
+    """A runner has leased the task."""
     ASKED = "asked"
-    """It waits for a person."""
+    """The task waits for a person's decision."""
     ACCEPTED = "accepted"
     REFUSED = "refused"
     DONE = "done"
@@ -83,19 +89,19 @@ class TaskState(StrEnum):
     SPENT = "spent"
     """All CPU time or blocks that the season gives the comparison are used, without a verdict."""
     ENDED = "ended"
-    """A newer version came, or the season was closed."""
+    """The comparison ended because a newer version came, or the season was closed."""
     VOID = "void"
-    """The ladder could not play the game on, or its person dropped it."""
+    """The ladder could not continue the person's game, or the person dropped it."""
     FAILED = "failed"
-    """It could not be done, however often it was tried."""
+    """The task failed as often as it may be tried."""
     QUARANTINED = "quarantined"
-    """The game failed too often; it waits for the operator."""
+    """The game failed as often as it may be tried; it waits for the operator."""
     CANCELLED = "cancelled"
     """A bot of the game was taken out, or its season closed, before it was played."""
 
     @property
     def is_final(self) -> bool:
-        """True if this is the last state, unless an operator changes it."""
+        """True if the task has ended, unless an operator changes its state."""
         return self not in UNDER_WAY
 
 
@@ -109,12 +115,13 @@ class KindRules(NamedTuple):
     failed: TaskState
     """The state after too many attempts without a result."""
     most_failures: attrgetter[int]
-    """Gets the limit of failures from a `RetryPolicy`."""
+    """Returns the limit of failures from a `RetryPolicy`."""
     others: tuple[TaskState, ...]
+    """The other states of the kind, besides "queued", "running" and `failed`."""
 
     @property
     def states(self) -> tuple[TaskState, ...]:
-        """All states of the kind."""
+        """All states that a task of this kind can have."""
         return (TaskState.QUEUED, TaskState.RUNNING, *self.others, self.failed)
 
 
@@ -145,11 +152,11 @@ class BotState(StrEnum):
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
-    """Taken out by the ladder, for its strikes or since its stored files are damaged."""
+    """The ladder took it out, for its strikes or for damaged files."""
     DISABLED = "disabled"
-    """Taken out by an operator."""
+    """An operator took it out."""
     WITHDRAWN = "withdrawn"
-    """Taken out by its author."""
+    """Its author took it out."""
 
 
 class BotVersion(Struct, frozen=True):
@@ -169,7 +176,7 @@ class BotVersion(Struct, frozen=True):
 
     @property
     def signed_label(self) -> str:
-        """The label with the author."""
+        """The name in records, followed by the author."""
         return f"{self.label} by {self.author}"
 
 
@@ -210,10 +217,12 @@ class RatedVersion(Struct, frozen=True):
     """True if this is the bot's newest version."""
 
     def takes_part(self, season: Season) -> bool:
-        """True if it takes part in a season that is open: it gets games, stands in the table, and
-        counts when the order is judged."""
-        playing = self.is_current or season.pairing.former_versions
-        return playing and self.state is BotState.ACTIVE
+        """Return True if this version takes part in the season while it is open.
+
+        Then it gets games, is listed in the standings, and counts for the certainty of their order.
+        """
+        plays_on = self.is_current or season.pairing.former_versions
+        return plays_on and self.state is BotState.ACTIVE
 
 
 class NewSubmission(Struct, frozen=True, kw_only=True):
@@ -465,13 +474,13 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
 
 
 def is_stalled(waiting: Mapping[str, int], expired: Mapping[str, int], runners: int) -> bool:
-    """True if a queue has something due, and there are no runners.
+    """Return True if a task waits for a runner, and there are no runners.
 
-    waiting, expired  numbers by the names of the queues
+    waiting, expired  numbers of tasks, by the names of their queues
     """
-    # Comparisons wait for CPU time, too.
-    due = [name for name in waiting if name != "comparisons"]
-    return not runners and any(waiting[one] + expired[one] for one in due)
+    # Comparisons do not count: they also wait until their CPU time of an hour is not used up.
+    queues = [name for name in waiting if name != "comparisons"]
+    return not runners and any(waiting[name] + expired[name] for name in queues)
 
 
 class ReceiptStatus(StrEnum):
@@ -485,6 +494,8 @@ class ReceiptStatus(StrEnum):
 
 
 class Receipt(Struct, frozen=True):
+    """The store's answer to a reported result of a game."""
+
     status: ReceiptStatus
     seq: int | None = None
     """The game's place in the order in which games are rated."""
@@ -497,10 +508,12 @@ class Receipt(Struct, frozen=True):
 
 
 class VoidReceipt(Struct, frozen=True):
+    """The store's answer to the report of a void game."""
+
     status: TaskState
-    """The job's."""
+    """The job's state after the report."""
     suspended: tuple[str, ...] = ()
-    """Bots that were suspended, since too many games became void while they were asked."""
+    """Names of bots that were suspended for too many games that became void at their decisions."""
 
 
 class GameSeat(Struct, frozen=True, kw_only=True):
@@ -546,7 +559,7 @@ class GameLine(Struct, frozen=True, kw_only=True):
     seats: tuple[GameSeat, ...]
 
     def by_placement(self) -> list[GameSeat]:
-        """The seats, the best placement first."""
+        """Return the seats, the best placement first; ties in the order of the seats."""
         return sorted(self.seats, key=lambda seat: seat.placement)
 
 
@@ -587,17 +600,19 @@ class SeatLog(Struct, frozen=True):
 
 
 class GameFilter(Struct, frozen=True, kw_only=True):
-    """A selection of games: those to which all of this applies. Bots are named, for any version
-    of them."""
+    """The conditions that games of a list have to meet, all of them.
+
+    A bot's name stands for all its versions.
+    """
 
     bot: str | None = None
-    """One of the seats is this bot's."""
+    """Only games in which this bot has a seat."""
     against: str | None = None
-    """Another is this bot's."""
+    """Only games in which this other bot has a seat, too."""
     faults: bool = False
-    """The bot had a fault; without a bot, any had."""
+    """True for only games in which `bot` had a fault, or any bot if none is named."""
     lost: bool = False
-    """The bot was placed behind the other, or if there is none, not first."""
+    """True for only games in which `bot` was placed behind `against`, or without it, not first."""
 
 
 class StoredSeason(Struct, frozen=True):
@@ -616,16 +631,17 @@ class StoredSeason(Struct, frozen=True):
     head: str
     """The head of its chain at that place, in hex."""
     tournament: str | None = None
-    """The tournament that it was opened for, as its JSON; None for rated games."""
+    """The plan of the tournament that it was opened for, as JSON; None for rated games."""
     submissions_until: int | None = None
-    """After it no bots are taken in; None if they always are."""
+    """The deadline of submissions in milliseconds since 1970; None without one."""
     paused_at: int | None = None
-    """Since when no games are started; None if they are."""
+    """The time since which no games are started; None if the season is not paused."""
     games: int = 0
     """The number of its games when it was read."""
 
     @property
     def name(self) -> str:
+        """The season's name."""
         return self.settings.name
 
 
@@ -698,13 +714,14 @@ class AnalysisLease(Struct, frozen=True, kw_only=True):
 
 
 class Presence(StrEnum):
-    """True if a person decides."""
+    """The presence of the person at a game."""
 
     HERE = "here"
+    """The person decides."""
     SILENT = "silent"
-    """Default actions are played, until the person answers again."""
+    """The person did not answer in time: default actions are played until the next answer."""
     LEFT = "left"
-    """Default actions are played to the end."""
+    """The person has left: default actions are played to the end."""
 
 
 class PersonGame(Struct, frozen=True, kw_only=True):
@@ -740,16 +757,16 @@ class PersonGame(Struct, frozen=True, kw_only=True):
 
     @property
     def ruleset(self) -> RuleSet:
-        """The rules of the game: the season's, if they have this name; else the preset."""
-        own = self.season.rules
-        return own if own.name == self.rules else preset(self.rules)
+        """The rules of the game: the season's, if they have the game's name, else the preset."""
+        season_rules = self.season.rules
+        return season_rules if season_rules.name == self.rules else preset(self.rules)
 
     @property
     def names(self) -> list[str]:
-        """The names in the record, by seat."""
-        found = [version.label for version in self.versions]
-        found.insert(self.seat, PERSON)
-        return found
+        """The names of bots and person in the record, by seat."""
+        names = [version.label for version in self.versions]
+        names.insert(self.seat, PERSON)
+        return names
 
 
 # Comparisons
@@ -763,7 +780,7 @@ class ComparisonStanding(Struct, frozen=True, kw_only=True):
 
     blocks: int = 0
     lead: float = 0.0
-    """Of the version in placement score, less the luck in it."""
+    """The version's lead in placement score, less the luck in it."""
     low: float = -1.0
     high: float = 1.0
     """The interval of the lead, with 95 % at all times together."""
@@ -793,7 +810,7 @@ class StoredComparison(Struct, frozen=True, kw_only=True):
 
     @property
     def against(self) -> str:
-        """The name of the other."""
+        """The name of the bot that the version is compared with."""
         return self.panel or f"version {self.other.number}"
 
 
@@ -814,5 +831,5 @@ class ComparisonLease(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The comparison's name in messages."""
         return " against ".join(version.label for version in self.versions)

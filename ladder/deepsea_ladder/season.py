@@ -1,4 +1,4 @@
-"""A season: all settings of its games and ratings.
+"""A season: all settings of its games and ratings, and how they are read and written.
 
 Invariants: frozen, since games played under different settings are not compared; a round trip
 through JSON loses nothing; an invalid setting is refused in one line that names the key.
@@ -55,30 +55,30 @@ _CLOCK = re.compile(r"[0-9a-z.+]{1,40}")
 
 
 class BotLimits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Limits of one bot, with all the processes that it makes."""
+    """The limits of one bot with all its processes."""
 
     memory_mib: Annotated[int, Meta(ge=16, le=1_048_576)] = 512
     """Memory of all its processes together."""
     processes: Annotated[int, Meta(ge=1, le=10_000)] = 64
     """Processes and threads together."""
     require_cgroups: bool = False
-    """Refuse to play where no control groups enforce this and count CPU time."""
+    """True if games are refused where no control groups enforce the limits and count CPU time."""
 
 
 class PairingSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The choice of the bots that meet."""
+    """The settings by which the bots of a game are chosen."""
 
     same_author: bool = False
     """True if bots of one author may meet."""
     former_versions: bool = False
     """True if the former versions of bots go on playing."""
     patience: Annotated[float, Meta(ge=1, le=1000)] = 4.0
-    """The longest wait of a bot, in fair intervals, plus one round of all bots."""
+    """The longest wait of a bot in fair intervals; to it comes one round of all bots."""
     provisional_games: Annotated[int, Meta(ge=0, le=10_000)] = 12
     """A bot with fewer games is provisional: it is always due, and leaves the order open."""
 
     def lacking(self, games: int) -> int:
-        """The games that a bot lacks which has played so many; 0 if it is not provisional."""
+        """Return how many games a bot lacks after this many; 0 if it is not provisional."""
         return max(0, self.provisional_games - games)
 
 
@@ -88,7 +88,7 @@ class PlaySettings(Struct, frozen=True, forbid_unknown_fields=True):
     visitors: bool = False
     """True if people without an account may play, too."""
     silent_seconds: Annotated[int, Meta(ge=10, le=86_400)] = 120
-    """After so long without an answer the default action is played."""
+    """Seconds without an answer after which the default action is played."""
 
 
 class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,11 +97,11 @@ class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
     panel: tuple[str, ...] = ()
     """Names of bots of the ladder, also of withdrawn ones."""
     seats: Annotated[int, Meta(ge=0, le=MAX_PLAYERS)] = 0
-    """Bots at a table; 0: the most that the season has."""
+    """Number of bots at a table; 0 for the largest table of the season."""
     margin: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
-    """The largest difference in placement score that counts as none."""
+    """The largest difference in placement score that counts as level."""
     blocks: Annotated[int, Meta(ge=1, le=100_000)] = 2000
-    """The most blocks of a comparison."""
+    """The largest number of blocks of a comparison."""
 
     def __post_init__(self) -> None:
         if 0 < self.seats < MIN_PLAYERS:
@@ -116,19 +116,20 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     """All settings of a season."""
 
     name: str
-    """Lower-case letters, digits and hyphens; game ids begin with it."""
+    """The season's name, in lower-case letters, digits and hyphens; game ids begin with it."""
     rules: RuleSet = PRESETS[DEFAULT]
     seats: tuple[int, ...] = (USUAL_PLAYERS,)
     """Numbers of bots that may sit at a table, ascending."""
     clock: str = DEFAULT_CLOCK.format()
-    """As the referee reads it; whoever makes a season has the referee look at it."""
+    """The clock of a decision in the referee's notation. Only its characters are checked here; the
+    caller lets the referee parse it."""
     isolation: Isolation = "sandbox"
     packages: tuple[str, ...] = ()
-    """Packages that bots may count on, as `name` or `name==version`, in order; the keeper of the
-    ladder installs them, and whoever makes a season has the names looked at."""
+    """Packages that bots may use beside the SDK, as `name` or `name==version`. The ladder's keeper
+    installs them; their names are not checked here but by the caller."""
     best_of_author: bool = False
-    """True if its standings have the best bot of each author only, and a tournament that names no
-    bots is between these."""
+    """True if the standings have only the best bot of each author, and a tournament without a list
+    of bots is played between these."""
     limits: BotLimits = BotLimits()
     rating: RatingParameters = RatingParameters()
     pairing: PairingSettings = PairingSettings()
@@ -155,71 +156,80 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
         if not _CLOCK.fullmatch(self.clock):
             self._refuse(f"clock must look like 100ms+2s, not {self.clock!r}")
 
-    def _refuse(self, why: str) -> NoReturn:
-        raise SeasonError(f"season {self.name}: {why}")
+    def _refuse(self, reason: str) -> NoReturn:
+        raise SeasonError(f"season {self.name}: {reason}")
 
     def with_settings(self, changed: Mapping[str, Any]) -> Season:
-        """The season with other settings, by names such as `clock` and `limits.memory_mib`.
+        """Return a season with some settings changed.
 
-        Raises `SeasonError`.
+        changed  values by setting names, such as `clock` and `limits.memory_mib`
+        Raises `SeasonError` for an invalid value or an unknown name.
         """
         data = msgspec.to_builtins(self) | {"rules": self.rules}
         for name, value in changed.items():
-            table, _, key = name.rpartition(".")
-            (data[table] if table else data)[key] = value
-        return _season(data, lambda rules: rules)
+            table_name, _, key = name.rpartition(".")
+            table = data[table_name] if table_name else data
+            table[key] = value
+        return _convert(data, lambda rules: rules)
 
-    # JSON, as the store keeps it: always the whole rules, so that no later preset changes them
+    # JSON, as the store has it: always the whole rules, so that no later preset changes them
 
     def to_json(self) -> str:
-        """One line; equal seasons give equal text."""
+        """Return the settings as one line of JSON; equal seasons give equal text."""
         rules = {"name": self.rules.name, "options": self.rules.options()}
         return msgspec.json.encode(asdict(self) | {"rules": rules}).decode()
 
     @classmethod
     def from_json(cls, text: str) -> Season:
-        """Read back what `to_json` wrote; raises `SeasonError`."""
+        """Return the season that `to_json` wrote. Raises `SeasonError` for any other text."""
         try:
             data = msgspec.json.decode(text)
         except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's settings are no JSON: {error}") from None
-        return _season(_table(data, "a season's settings"), _rules_from_options)
+        return _convert(_require_table(data, "a season's settings"), _rules_from_options)
 
     # TOML, as people write it
 
     @classmethod
     def from_toml(cls, text: str, name: str | None = None, default: str | None = None) -> Season:
-        """Read a season as people write it; what is left out has its default. `SeasonError`.
+        """Return the season of a TOML text; a setting that is missing has its default.
 
-        name     what it is called whatever the file says
-        default  what it is called if neither says anything
+        name     the season's name, whatever the text says
+        default  the season's name if neither `name` nor the text has one
+        Raises `SeasonError` for an invalid text or setting.
         """
         try:
             data = tomllib.loads(text)
         except (ValueError, RecursionError) as error:
             raise SeasonError(f"a season's file is no TOML: {error}") from None
-        if name is not None or ("name" not in data and default is not None):
-            data["name"] = default if name is None else name
+        if name is not None:
+            data["name"] = name
+        elif "name" not in data and default is not None:
+            data["name"] = default
         return cls.from_table(data)
 
     @classmethod
     def from_table(cls, data: Mapping[str, Any]) -> Season:
-        """Read a season as `from_toml` does, from settings that were parsed already."""
-        return _season(data, _rules_from_toml)
+        """Return the season of settings that were parsed from TOML. Raises `SeasonError`."""
+        return _convert(data, _rules_from_toml)
 
 
-# msgspec keeps a type from the moment in which it begins to look at it: a second thread that reads
-# one meanwhile ends the process. So it looks at them when a module is imported, here and elsewhere.
+# msgspec builds its description of a type at first use, and a second thread that uses the type
+# meanwhile crashes the process. So each such type is used once when its module is imported.
 msgspec.json.Decoder(Season)
 
 
-def _season(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
-    """The season with these settings, of which the rules are read by a function of their own."""
-    others = {key: value for key, value in data.items() if key != "rules"}
+def _convert(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
+    """Return the season of parsed settings. Raises `SeasonError` that names the wrong setting.
+
+    read_rules  turns the value of the setting `rules` into a rule set, since JSON, TOML and code
+                write it differently
+    """
+    settings = {key: value for key, value in data.items() if key != "rules"}
     try:
-        season = msgspec.convert(others, Season)
+        season = msgspec.convert(settings, Season)
     except msgspec.ValidationError as error:
-        raise SeasonError(_refusal(str(error), data)) from None
+        raise SeasonError(_explain(str(error), data)) from None
     except RatingError as error:
         raise SeasonError(f"season {data.get('name')}: {error}") from None
     if "rules" not in data:
@@ -230,7 +240,7 @@ def _season(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Se
         raise SeasonError(f"season {season.name}: {error}") from None
 
 
-_KINDS = {
+_TYPE_NAMES = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a number",
@@ -238,46 +248,63 @@ _KINDS = {
     "array": "a list",
     "object": "a table of settings",
 }
-"""The names of types in the words of msgspec, and in words for people."""
-_KIND = re.compile(r"Expected `(\w+)[^`]*`(?: ([<>])= ([\d.]+))?")
+"""The names of types for people, by those of msgspec's messages."""
+_EXPECTED_TYPE = re.compile(r"Expected `(\w+)[^`]*`(?: ([<>])= ([\d.]+))?")
 
 
-def _refusal(error: str, data: Mapping[str, Any]) -> str:
-    """One line that names the setting, its value and what is allowed, from msgspec's words."""
-    words, _, path = error.partition(" - at `$")
+def _explain(error: str, data: Mapping[str, Any]) -> str:
+    """Return one line that names the wrong setting, its value and the permitted ones.
+
+    error  a message of msgspec, such as "Expected `int` >= 16 - at `$.limits.memory_mib`"
+    data   the settings that were converted
+    """
+    problem, _, path = error.partition(" - at `$")
     key = path.strip(".`")
-    if "missing" in words:
-        return "a season needs a name"
-    if "unknown field" in words:
-        known = (attrgetter(key)(Season("any")) if key else Season).__struct_fields__
-        unknown = words.split("`")[1]
-        near = difflib.get_close_matches(unknown, known, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        return f"a season has no {key + '.' if key else ''}{unknown}; {hint}"
+    if "missing" in problem:
+        return "a season needs a name"  # the only setting without a default
+    if "unknown field" in problem:
+        table = attrgetter(key)(Season("any")) if key else Season
+        known = table.__struct_fields__
+        unknown = problem.split("`")[1]
+        similar_names = difflib.get_close_matches(unknown, known, 1)
+        hint = f"there are {', '.join(known)}"
+        if similar_names:
+            hint = f"did you mean {similar_names[0]}?"
+        prefix = f"{key}." if key else ""
+        return f"a season has no {prefix}{unknown}; {hint}"
     value: Any = data
-    for part in re.findall(r"\w+", key):
+    for part in re.findall(r"\w+", key):  # names of tables, and positions in lists
         value = value[int(part) if isinstance(value, list | tuple) else part]
-    if kind := _KIND.match(words):
-        side = {"<": "most", ">": "least"}.get(kind[2])
-        bound = f" of at {side} {kind[3].removesuffix('.0')}" if side else ""
-        return f"{key} must be {_KINDS[kind[1]]}{bound}, not {quoted(value, 60)}"
-    if words.startswith("Invalid enum value"):
+    if expected := _EXPECTED_TYPE.match(problem):
+        type_name, comparison, number = expected.groups()
+        bound = ""
+        if comparison:
+            side = "most" if comparison == "<" else "least"
+            bound = f" of at {side} {number.removesuffix('.0')}"
+        return f"{key} must be {_TYPE_NAMES[type_name]}{bound}, not {quoted(value, 60)}"
+    if problem.startswith("Invalid enum value"):
         return f"{key} is {' or '.join(get_args(Isolation))}, not {quoted(value, 60)}"
-    return f"{key}: {words}"
+    return f"{key}: {problem}"
 
 
 def _rules_from_options(data: object) -> RuleSet:
-    table = _table(data, "rules")
+    """Return the rules of a stored season, which has all options in full."""
+    table = _require_table(data, "rules")
     if table.keys() != {"name", "options"} or not isinstance(table["name"], str):
         raise SeasonError("rules must be a table with a name and options")
-    return RuleSet.from_options(table["name"], _table(table["options"], "rules.options"))
+    options = _require_table(table["options"], "rules.options")
+    return RuleSet.from_options(table["name"], options)
 
 
 def _rules_from_toml(data: object) -> RuleSet:
-    return preset(data) if isinstance(data, str) else RuleSet.from_table(_table(data, "rules"))
+    """Return the rules of a season's file: the name of a preset, or a table of changed options."""
+    if isinstance(data, str):
+        return preset(data)
+    return RuleSet.from_table(_require_table(data, "rules"))
 
 
-def _table(data: object, where: str) -> Mapping[str, Any]:
+def _require_table(data: object, setting: str) -> Mapping[str, Any]:
+    """Return the value of a setting that has to be a table. Raises `SeasonError` if it is not."""
     if not isinstance(data, dict):
-        raise SeasonError(f"{where} must be a table of settings, not {data!r}")
+        raise SeasonError(f"{setting} must be a table of settings, not {data!r}")
     return data

@@ -1,12 +1,13 @@
-"""Standings: their lines, how sure their order is, and results of bots against each other and by
-seat.
+"""Standings of a season, the certainty of their order, and documents of a bot's results.
+
+Start reading at `standings` for the table and at `compare_neighbours` for the certainty.
 
 Invariants: pure; ranks follow the conservative rating, and only games change it; faults are shown
 beside the skill and do not change it; a bot without games has no rank. The certainty of an order is
-made by the same arithmetic as the ratings, so the same bits everywhere. Two neighbours in the
-standings are apart if the upper one is more skilled with the requested confidence, level if with
-that confidence their difference is too small to matter; if any two are neither, the order is open.
-Without "level" a ladder with equal bots would never settle.
+computed by the same arithmetic as the ratings, so it has the same bits everywhere. Two neighbours
+are apart if the upper one is more skilled with the requested confidence, and level if with that
+confidence their difference is too small to matter; else their order is open. Without "level" a
+ladder with equal bots would never settle.
 
 However many games were played, standings need for each bot one row of sums, which the transaction
 that stores a game updates, and the ratings after its last `RECENT_GAMES`.
@@ -73,7 +74,10 @@ class StandingLine(Struct, frozen=True, kw_only=True):
 
 
 def by_standing(entry: RatedVersion) -> tuple[bool, float, str, int]:
-    """The sort key of versions: the best first, newcomers last, by name."""
+    """Return the sort key of versions in the standings.
+
+    The best conservative rating comes first; versions without games come last, by name.
+    """
     tally, version = entry.tally, entry.version
     return tally.games == 0, -tally.rating.conservative, version.bot, version.number
 
@@ -84,10 +88,10 @@ def standings(
     *,
     pairing: PairingSettings | None = None,
 ) -> list[StandingLine]:
-    """The lines in the order of `by_standing`; equal ratings share a rank.
+    """Return the lines of the standings, the best version first; equal ratings share a rank.
 
-    recent   of each version, by its id, mu after the last of its games, the oldest first
-    pairing  says which versions are provisional; without it none is
+    recent   mu after each of a version's last games, the oldest first, by the version's id
+    pairing  the settings that decide which versions are provisional; without them none is
     """
     ordered = sorted(entries, key=by_standing)
     ranges = ranges_of([entry.tally.rating for entry in ordered if entry.tally.games])
@@ -100,11 +104,14 @@ def standings(
                 rank = lines[-1].rank
         best, worst = ranges[number - 1] if rank else (None, None)
         if rank and best and worst:
-            # A wide rating may be ranked behind those whom it is certainly ahead of.
+            # A version with a large sigma may rank behind one that it is certainly ahead of.
             best, worst = min(best, rank), max(worst, rank)
         tally, version = entry.tally, entry.version
         rating = tally.rating
-        course = (recent or {}).get(version.id, ())
+        recent_mu = (recent or {}).get(version.id, ())
+        trend = None
+        if len(recent_mu) > TREND_GAMES:
+            trend = rating.mu - recent_mu[-1 - TREND_GAMES]
         lines.append(
             StandingLine(
                 rank=rank,
@@ -126,8 +133,8 @@ def standings(
                 mean_points=_mean(tally.points, tally.games),
                 fault_rate=_mean(tally.faults, tally.decisions),
                 forfeits=tally.forfeits,
-                trend=rating.mu - course[-1 - TREND_GAMES] if len(course) > TREND_GAMES else None,
-                recent=tuple(course[-RECENT_GAMES:]),
+                trend=trend,
+                recent=tuple(recent_mu[-RECENT_GAMES:]),
                 last_played_at=utc_time(tally.last_at) if tally.games else None,
             )
         )
@@ -185,143 +192,199 @@ class SeatLine(Struct, frozen=True):
     faults: int
 
 
-# The order
+# ----- The certainty of the order
 
 LEARNT = 0.5
 """The part of 1 / beta² that a game adds to the precision of each player's rating: measured 0.3
 with two seats, 0.6 with four, 0.7 with six. An estimate for planning, never used to rate."""
 CONFIDENCE = 0.95
-_NEEDED = quantile(CONFIDENCE) * quantile(CONFIDENCE)
-"""A difference is certain if its square is at least so many times its variance."""
-_ROUNDED = 1.0 + 1e-9
+"""The usual probability from which a verdict is certain."""
+_CERTAIN_RATIO = quantile(CONFIDENCE) * quantile(CONFIDENCE)
+"""A difference of skills is certain if its square is at least this many times its variance."""
+_ROUNDING = 1.0 + 1e-9
 """Rounding changes no comparison of numbers that differ by more than this factor."""
 TOLERANCE = 0.03
 """Bots are level if the probability that one places better is within this of one half."""
 
 
 class Neighbours(NamedTuple):
-    """Two adjacent bots of the standings."""
+    """Two adjacent bots of the standings, and the verdict on their order."""
 
     upper: int
-    """The id of a version, as given."""
+    """The id of the upper bot's version."""
     lower: int
+    """The id of the lower bot's version."""
     verdict: Literal["apart", "level", "open"]
     certainty: float
-    """The probability of the verdict; of an open one, that the upper is the more skilled."""
+    """The probability of the verdict; for an open order, that the upper bot is more skilled."""
     games_left: int | None
-    """Estimate of the games that each still needs, if mu stays; None if no number is enough."""
+    """Estimate of the games that each bot needs until the order is certain, if their mu stay; None
+    if no number is enough."""
     least_left: int = 0
-    """The same if they prove to be further apart by a standard deviation of their difference."""
+    """The same estimate if the bots prove to be one standard deviation further apart."""
 
 
 def certainty(one: Rating, other: Rating) -> float:
-    """The probability that `one` is more skilled than `other`."""
+    """Return the probability that the bot rated `one` is more skilled than the one rated `other`.
+
+    The difference of two normal variables is normal, and their variances add up.
+    """
     return cdf((one.mu - other.mu) / sqrt(one.sigma * one.sigma + other.sigma * other.sigma))
 
 
-def order(
+def compare_neighbours(
     parameters: RatingParameters,
     ratings: Mapping[int, Rating],
     confidence: float = CONFIDENCE,
 ) -> tuple[Neighbours, ...]:
-    """The verdicts on all neighbours of the standings; leave out bots without games."""
+    """Return the verdict on each two neighbours of the standings, the best first.
+
+    ratings     by version id, without the bots that have no games
+    confidence  the probability from which two bots are apart or level
+    """
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
     level = level_difference(parameters, TOLERANCE)
     ranked = sorted(ratings, key=lambda bot: (-ratings[bot].conservative, bot))
     return tuple(
-        _compare(parameters, ratings, upper, lower, confidence, level)
+        _compare_pair(parameters, ratings, upper, lower, confidence, level)
         for upper, lower in pairwise(ranked)
     )
 
 
 def is_settled(neighbours: Iterable[Neighbours]) -> bool:
-    """True if the order of no two is open."""
+    """Return True if no two neighbours' order is open."""
     return all(pair.verdict != "open" for pair in neighbours)
 
 
 def level_difference(parameters: RatingParameters, tolerance: float) -> float:
-    """The difference of skill that changes the chance of placing better by `tolerance`."""
+    """Return the difference of skill that changes the chance of placing better by `tolerance`."""
     return quantile(0.5 + tolerance) * sqrt(2.0) * parameters.beta
 
 
-def _compare(
+def _compare_pair(
     parameters: RatingParameters,
     ratings: Mapping[int, Rating],
     upper: int,
     lower: int,
     confidence: float,
-    level: float,
+    level_limit: float,
 ) -> Neighbours:
-    one, other = ratings[upper], ratings[lower]
-    sure = certainty(one, other)
-    if sure >= confidence:
-        return Neighbours(upper, lower, "apart", sure, 0)
-    difference = one.mu - other.mu
-    spread = sqrt(one.sigma * one.sigma + other.sigma * other.sigma)
-    same = cdf((level - difference) / spread) - cdf((-level - difference) / spread)
-    if same >= confidence:
-        return Neighbours(upper, lower, "level", same, 0)
-    # Apart needs a spread that the difference exceeds, level one that fits between the limits;
-    # whichever allows the greater spread comes first.
-    one_sided, two_sided = quantile(confidence), quantile(0.5 + confidence / 2.0)
-    away = abs(difference)
-    wanted = max(away / one_sided, (level - away) / two_sided)
-    left, least = (
-        max(_games_until(parameters, rating, most * most / 2.0) for rating in (one, other))
-        for most in (wanted, max(wanted, (away + spread) / one_sided))
+    """Return the verdict on two neighbours, and the games that they need until it is certain.
+
+    level_limit  the largest difference of mu that is too small to matter
+    """
+    upper_rating, lower_rating = ratings[upper], ratings[lower]
+    p_apart = certainty(upper_rating, lower_rating)
+    if p_apart >= confidence:
+        return Neighbours(upper, lower, "apart", p_apart, games_left=0)
+    difference = upper_rating.mu - lower_rating.mu
+    deviation = sqrt(
+        upper_rating.sigma * upper_rating.sigma + lower_rating.sigma * lower_rating.sigma
     )
-    return Neighbours(upper, lower, "open", sure, _whole(left), _whole(least) or 0)
+    # The probability that the true difference lies between -level_limit and level_limit.
+    p_level = cdf((level_limit - difference) / deviation) - cdf(
+        (-level_limit - difference) / deviation
+    )
+    if p_level >= confidence:
+        return Neighbours(upper, lower, "level", p_level, games_left=0)
+
+    # The deviation shrinks with more games. "Apart" is certain once the difference exceeds
+    # one_sided deviations; "level" once two_sided deviations fit between the difference and the
+    # limit. The verdict that permits the greater deviation comes first.
+    one_sided, two_sided = quantile(confidence), quantile(0.5 + confidence / 2.0)
+    distance = abs(difference)
+    target = max(distance / one_sided, (level_limit - distance) / two_sided)
+    optimistic_target = max(target, (distance + deviation) / one_sided)
+
+    def games_until(target_deviation: float) -> float:
+        # Half of the variance of the difference comes from each rating.
+        variance = target_deviation * target_deviation / 2.0
+        return max(
+            _games_until(parameters, rating, variance) for rating in (upper_rating, lower_rating)
+        )
+
+    return Neighbours(
+        upper,
+        lower,
+        "open",
+        p_apart,
+        games_left=_whole_games(games_until(target)),
+        least_left=_whole_games(games_until(optimistic_target)) or 0,
+    )
 
 
-def _whole(games: float) -> int | None:
+def _whole_games(games: float) -> int | None:
+    """Return the next larger whole number of games; None if no number is enough."""
     return None if games == inf else int(games) + 1
 
 
 def _games_until(parameters: RatingParameters, rating: Rating, variance: float) -> float:
-    """The number of games that reduces the variance of a rating to this."""
+    """Return the number of games that reduces a rating's variance to this; `inf` if none does.
+
+    Each game adds a fixed amount to the precision, which is 1 / variance.
+    """
     if variance <= 0.0:
         return inf
-    gain = LEARNT / (parameters.beta * parameters.beta)
+    precision_per_game = LEARNT / (parameters.beta * parameters.beta)
     # At this variance the drift adds as much as a game removes; it cannot become smaller.
-    least = parameters.tau / sqrt(gain)
-    if variance <= least:
+    smallest_variance = parameters.tau / sqrt(precision_per_game)
+    if variance <= smallest_variance:
         return inf
-    return max(0.0, (1.0 / variance - 1.0 / (rating.sigma * rating.sigma)) / gain)
+    precision = 1.0 / (rating.sigma * rating.sigma)
+    return max(0.0, (1.0 / variance - precision) / precision_per_game)
 
 
 def ranges_of(ratings: Sequence[Rating]) -> list[tuple[int, int]]:
-    """The best and the worst rank of each, which is uncertain by itself."""
-    squares = [rating.sigma * rating.sigma for rating in ratings]
-    means = [rating.mu for rating in ratings]
-    ahead = _certainly_below([-mean for mean in means], squares)
-    behind = _certainly_below(means, squares)
-    count = len(ratings)
-    return [(1 + up, max(1 + up, count - down)) for up, down in zip(ahead, behind, strict=True)]
+    """Return the best and the worst rank that each rating may have, in the order of `ratings`.
 
-
-def _certainly_below(means: Sequence[float], squares: Sequence[float]) -> list[int]:
-    """Of each, how many are certainly less than it.
-
-    In groups of about the same uncertainty and in order, so that of hardly any pair one has to look
-    at both: 10,000 ratings have 50 million pairs.
+    The best rank counts only the ratings that are certainly higher, the worst rank all that are not
+    certainly lower.
     """
-    order = sorted(range(len(means)), key=lambda one: squares[one])
-    size = max(1, 5 * isqrt(len(means)))
+    variances = [rating.sigma * rating.sigma for rating in ratings]
+    means = [rating.mu for rating in ratings]
+    ahead = _count_certainly_below([-mean for mean in means], variances)
+    behind = _count_certainly_below(means, variances)
+    count = len(ratings)
+    return [
+        (1 + higher, max(1 + higher, count - lower))
+        for higher, lower in zip(ahead, behind, strict=True)
+    ]
+
+
+def _count_certainly_below(means: Sequence[float], variances: Sequence[float]) -> list[int]:
+    """Return for each normal variable how many of the others are certainly smaller.
+
+    Comparing every pair would be slow: 10,000 ratings have 50 million pairs. So the variables are
+    put in groups of about the same variance, each sorted by the mean. In a group two binary
+    searches with its extreme variances leave only a few that have to be compared one by one.
+    """
+    by_variance = sorted(range(len(means)), key=lambda i: variances[i])
+    size = max(1, 5 * isqrt(len(means)))  # about the fastest
+    # Each group: (mean, variance) sorted, its means alone, its smallest and largest variance.
     groups = []
     for start in range(0, len(means), size):
-        some = order[start : start + size]
-        group = sorted((means[one], squares[one]) for one in some)
-        groups.append((group, [mean for mean, _ in group], squares[some[0]], squares[some[-1]]))
-    found = []
-    for mean, own in zip(means, squares, strict=True):
+        members = by_variance[start : start + size]
+        group = sorted((means[i], variances[i]) for i in members)
+        group_means = [mean for mean, _ in group]
+        groups.append((group, group_means, variances[members[0]], variances[members[-1]]))
+    counts = []
+    for mean, variance in zip(means, variances, strict=True):
         below = 0
-        for group, theirs, least, most in groups:
-            sure = bisect_right(theirs, mean - sqrt(_NEEDED * (own + most)) * _ROUNDED)
-            maybe = bisect_right(theirs, mean - sqrt(_NEEDED * (own + least)) / _ROUNDED, sure)
-            below += sure
-            for other, square in group[sure:maybe]:
-                distance = mean - other
-                below += distance * distance >= _NEEDED * (own + square)
-        found.append(below)
-    return found
+        for group, group_means, smallest, largest in groups:
+            # All before `certain` are smaller even with the largest variance; none from `possible`
+            # on is, even with the smallest. The factor keeps rounding from deciding.
+            certain = bisect_right(
+                group_means, mean - sqrt(_CERTAIN_RATIO * (variance + largest)) * _ROUNDING
+            )
+            possible = bisect_right(
+                group_means,
+                mean - sqrt(_CERTAIN_RATIO * (variance + smallest)) / _ROUNDING,
+                certain,
+            )
+            below += certain
+            for other_mean, other_variance in group[certain:possible]:
+                distance = mean - other_mean
+                below += distance * distance >= _CERTAIN_RATIO * (variance + other_variance)
+        counts.append(below)
+    return counts

@@ -187,7 +187,7 @@ class Analyses(TaskLine[AnalysisLease]):
                 f"what was found has {len(content)} bytes; {limits.analysis_bytes} are the most"
             )
         with self._database.write() as connection:
-            if _TASKS.held(connection, lease) is None:
+            if _TASKS.leased_task(connection, lease) is None:
                 return False
             found = {"policy": policy, "document": zlib.compress(content)}
             connection.execute(update(_rows).where(_rows.c.id == lease.id).values(**found))
@@ -197,7 +197,7 @@ class Analyses(TaskLine[AnalysisLease]):
     def reject(self, lease: AnalysisLease, reason: str) -> bool:
         """Note that it cannot be done, however often it is tried; False if the lease is lost."""
         with self._database.write() as connection:
-            if (task := _TASKS.held(connection, lease)) is None:
+            if (task := _TASKS.leased_task(connection, lease)) is None:
                 return False
             self._set_failed(connection, task, reason, now(connection))
             return True

@@ -215,7 +215,7 @@ class Comparisons(TaskLine[ComparisonLease]):
             key = (_blocks.c.comparison_id == lease.id, _blocks.c.number == number)
             if connection.execute(select(_blocks.c.number).where(*key)).first() is not None:
                 return True
-            if (task := _TASKS.held(connection, lease)) is None:
+            if (task := _TASKS.leased_task(connection, lease)) is None:
                 return False
             row = connection.execute(select(_rows).where(_rows.c.id == lease.id)).one()
             now_ms = now(connection)

@@ -187,7 +187,7 @@ class Games(StorePart):
             task, at = _task(connection, job.id), now(connection)
             words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
             note(connection, at, AuditKind.REFUSED, task.game_id, words)
-            if GAMES.held(connection, job) is not None:
+            if GAMES.leased_task(connection, job) is not None:
                 end_attempt(connection, task, job.attempt, AttemptEnd.REFUSED, reason, at)
                 self._jobs.count_failure(connection, task, reason, at)
         return Receipt(ReceiptStatus.REFUSED, reason=reason, is_late=is_late)

@@ -339,7 +339,7 @@ class Jobs(TaskQueue):
     ) -> TaskState:
         return give_back(connection, task, at, **values)
 
-    def _last_words(self, reason: str, failures: int) -> str:
+    def _final_reason(self, reason: str, failures: int) -> str:
         return f"failed {failures} times, last: {reason}"
 
     def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
@@ -358,7 +358,7 @@ class Jobs(TaskQueue):
         """
         with self._database.write() as connection:
             at = now(connection)
-            if (task := GAMES.held(connection, job)) is None:
+            if (task := GAMES.leased_task(connection, job)) is None:
                 return VoidReceipt(GAMES.get(connection, job.id).state)
             again = seat in _void_seats(connection, job.id)
             end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, at, seat)

@@ -184,7 +184,7 @@ class PersonGames(TaskLine[PersonGame]):
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
         """Store the decisions until now, and wait for the person's; False if the lease is lost."""
         with self._database.write() as connection:
-            if _TASKS.held(connection, lease) is None:
+            if _TASKS.leased_task(connection, lease) is None:
                 return False
             at = now(connection)
             query = select(_rows.c.presence).where(_rows.c.id == lease.id)
@@ -203,7 +203,7 @@ class PersonGames(TaskLine[PersonGame]):
     def finish(self, lease: PersonGame, record: str) -> bool:
         """Store the record of the finished game; False if the lease is lost."""
         with self._database.write() as connection:
-            if _TASKS.held(connection, lease) is None:
+            if _TASKS.leased_task(connection, lease) is None:
                 return False
             _put(connection, lease.id, record=record, decisions="[]", answer=None)
             _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)

@@ -196,7 +196,7 @@ class Submissions(TaskLine[SubmissionLease]):
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
-            if _TASKS.held(connection, lease) is None:
+            if _TASKS.leased_task(connection, lease) is None:
                 return False
             bot = admissible(
                 connection,
@@ -258,7 +258,7 @@ class Submissions(TaskLine[SubmissionLease]):
         The author is not charged with it, unless `took_ms` says so.
         """
         with self._database.write() as connection:
-            if (task := _TASKS.held(connection, lease)) is None:
+            if (task := _TASKS.leased_task(connection, lease)) is None:
                 return None
             _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
             return self.count_failure(connection, task, reason, now(connection))
@@ -383,7 +383,7 @@ def _end(
     **verdict: object,
 ) -> bool:
     """Write a verdict, and remove the archive; whether the lease held."""
-    if _TASKS.held(connection, lease) is None:
+    if _TASKS.leased_task(connection, lease) is None:
         return False
     _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
     _TASKS.end(connection, lease.id, at, state)

@@ -1,21 +1,18 @@
-"""Tasks: which runner has which game, check, analysis, comparison or step, and until when.
+"""Tasks: the games, checks, analyses, comparisons and steps of runners, and their leases.
 
-Invariants: a lease runs by the database's clock and has a number, its attempt; it holds until
-another runner takes over, whatever the time; who does not hold it renews, fails and gives back
-nothing; a task that cannot be read is set aside with its reason and keeps nobody from the next;
-authors take turns, but for games, of which the pairing decides; every change of a state counts up
-`change`.
+A row of the table `tasks` has the state of a task and its lease; the request and the result are in
+the kind's own table. `Tasks` has the statements of one kind. `TaskQueue` is the base of the store's
+part for a kind; subclasses write to the kind's own table when a task waits again or has failed.
+`TaskLine` is the base for all kinds but games, whose tasks are leased one by one. `AllTasks` ends
+the leases of a runner for all kinds at once, and stores the rests of runners, which hold no lease
+meanwhile. The functions at the end are for games: how attempts end, and when a game waits again.
 
-Theory of operation: a row of `tasks` has the state of a task and its lease; the kind's own table
-has the request and the result. `Tasks` has the statements of a kind. `TaskQueue` is the base of
-the part of the store for a kind: its methods write what else changes when a task waits again or
-has failed. `TaskLine` is that of all kinds but games, and reads a task, too. `AllTasks` gives up
-the leases of all kinds at once, and has the rests of runners, which hold no lease meanwhile.
-
-Games as tasks: how attempts at them end, and when they wait again.
-
-Invariants: every attempt at a game that ends without a result has a place in its season's chain; a
-game that is cancelled because a bot was taken out says so.
+Invariants: a lease runs by the database's clock and is numbered by its attempt. It holds until
+another runner takes over the task, even after it has expired; a runner without the lease cannot
+renew, fail or give back anything. A task that cannot be read is set aside with its reason, and the
+next one is leased. Authors take turns, except for games, whose order the pairing decides. Every
+change of a state increases `change`. Every attempt at a game that ends without a result has a place
+in its season's chain; a game that is cancelled because a bot was taken out names the bot.
 """
 
 from __future__ import annotations
@@ -67,7 +64,7 @@ from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import versions_of
 from deepsea_rules.printable import printable
 
-NO_LOAD = QueueLoad(0, 0, 0, 0)
+NO_LOAD = QueueLoad(waiting=0, leased=0, expired=0, oldest_wait_ms=0)
 _tasks = schema.tasks
 _columns = _tasks.c
 _others = _tasks.alias()
@@ -91,13 +88,14 @@ class Lease(Protocol):
 
 _Lease = TypeVar("_Lease", bound=Lease)
 UNREADABLE_TASK = (StoreDamaged, NoResultFound, LookupError, TypeError, ValueError)
-"""The errors of a task whose rows are damaged: it is set aside, and the next one is tried."""
+"""The errors of a task whose rows are damaged: it is set aside, and the next one is leased."""
 
 
 class is_sound(FunctionElement[bool]):  # noqa: N801  (reads like a function in SQL)
     """The condition that all values of a task can be read.
 
-    What cannot waits for nobody and is leased by nobody, so that a runner does not meet it.
+    A task that does not meet it is neither counted as waiting nor leased, so that it stops no
+    runner.
     """
 
     type = Boolean()
@@ -106,20 +104,29 @@ class is_sound(FunctionElement[bool]):  # noqa: N801  (reads like a function in 
 
 @compiles(is_sound, "sqlite")
 def _is_sound_in_sqlite(*_: Any, **__: Any) -> str:
+    """Return the SQL of `is_sound` for SQLite, which stores values of any type in any column."""
     wrong = " OR ".join(is_wrong(column, f"{_tasks.name}.") for column in _columns)
-    # As one term of which it expects nothing, lest SQLite choose another order of the tables.
+    # Declared as always true, since SQLite would otherwise expect fewer rows and choose another
+    # order of tables.
     return f"likelihood(NOT ({wrong}), 1.0)"
 
 
 @compiles(is_sound, "postgresql")
 def _is_sound_in_postgresql(*_: Any, **__: Any) -> str:
-    # It keeps no value of another type, no text that is not UTF-8 and no word that a CHECK forbids.
-    # Games are leased and counted whatever the numbers of their tasks are.
+    """Return the SQL of `is_sound` for PostgreSQL.
+
+    It is always true: PostgreSQL stores no value of another type, no text that is not UTF-8, and no
+    word that a CHECK forbids. Numbers out of range do not matter for leases.
+    """
     return "true"
 
 
 class Tasks:
-    """The statements of one kind of tasks."""
+    """The statements of one kind of tasks, which run in a transaction of the caller.
+
+    `subject` is the id of a task's row in the kind's own table. Times are milliseconds since 1970
+    by the database's clock.
+    """
 
     def __init__(self, kind: TaskKind) -> None:
         self.kind = kind
@@ -133,30 +140,33 @@ class Tasks:
             .where(_others.c.kind == kind, _others.c.change <= LAST_MS)  # lest damage be counted up
             .scalar_subquery()
         )
-        # Statements are made once: making one takes longer than the database needs for it.
-        key = (self.is_of_kind, _columns.subject == bindparam("of_subject"))
-        held = (
-            *key,
+        # Statements are built once: building one takes longer than the database needs for it.
+        has_subject = (self.is_of_kind, _columns.subject == bindparam("of_subject"))
+        has_lease = (
+            *has_subject,
             _columns.state == TaskState.RUNNING,
             _columns.attempt == bindparam("of_attempt"),
             _columns.owner == bindparam("of_owner"),
         )
-        self._get = select(_tasks).where(*key)
-        self._held = select(_tasks).where(*held)
-        self._renew = update(_tasks).where(*held)
-        self._put = update(_tasks).where(*key).values(change=self._last_change + 1)
-        self._add = insert(_tasks).values(kind=kind, change=self._last_change + 1)
-        self._expired = select(_tasks).where(
+        self._select_task = select(_tasks).where(*has_subject)
+        self._select_leased = select(_tasks).where(*has_lease)
+        self._update_leased = update(_tasks).where(*has_lease)
+        self._update_task = update(_tasks).where(*has_subject).values(change=self._last_change + 1)
+        self._insert_task = insert(_tasks).values(kind=kind, change=self._last_change + 1)
+        self._select_expired = select(_tasks).where(
             self.is_running, _columns.until <= bindparam("expired_at")
         )
-        self._held_by = select(_tasks).where(
+        self._select_of_owner = select(_tasks).where(
             self.is_running, _columns.owner == bindparam("of_owner")
         )
 
     def join(self, query: Select[Any], subject: Column[Any]) -> Select[Any]:
-        """The rows of the kind's own table, each with its task; `subject` is that table's id."""
-        # An outer join: SQLite looks up the tasks of rows, and does not begin with all tasks of
-        # the kind, unless the query selects them by their state.
+        """Return a query of rows of the kind's own table, with the columns of each row's task.
+
+        subject  the id column of the kind's own table
+        """
+        # An outer join makes SQLite look up the task of each row. With an inner join it may begin
+        # with all tasks of the kind, even if the query selects few rows.
         return query.add_columns(
             _columns.state,
             _columns.attempt,
@@ -168,89 +178,108 @@ class Tasks:
         ).outerjoin(_tasks, and_(self.is_of_kind, _columns.subject == subject))
 
     def state(self, row: Row[Any]) -> TaskState:
-        """The state of a row of `join`. Raises `StoreDamaged` if its task is missing."""
+        """Return the state in a row of a query of `join`.
+
+        Raises `StoreDamaged` if the row's task is missing.
+        """
         if row.state is None:
             raise StoreDamaged(f"table tasks: the row of {self.kind} {row.id} is missing")
         return TaskState(row.state)
 
-    def add(self, connection: Connection, at: int, rows: Sequence[dict[str, Any]]) -> None:
-        """Add tasks that wait: each with its `subject`, and what else differs of its columns."""
-        waits = {
+    def add(self, connection: Connection, now_ms: int, rows: Sequence[dict[str, Any]]) -> None:
+        """Add tasks that wait for a runner.
+
+        rows  each has the task's `subject` and the columns that differ from their usual values
+        """
+        usual_values = {
             "season_id": None,
             "priority": 0,
             "author_id": None,
             "state": TaskState.QUEUED,
             "attempt": 0,
             "failures": 0,
-            "created_at": at,
-            "changed_at": at,
+            "created_at": now_ms,
+            "changed_at": now_ms,
         }
-        connection.execute(self._add, [waits | row for row in rows])
+        connection.execute(self._insert_task, [usual_values | row for row in rows])
 
     def get(self, connection: Connection, subject: int) -> Row[Any]:
-        """The task of a row of the kind's own table."""
-        return connection.execute(self._get, {"of_subject": subject}).one()
+        """Return the row of a task. Raises `NoResultFound` if there is none."""
+        return connection.execute(self._select_task, {"of_subject": subject}).one()
 
-    def held(self, connection: Connection, lease: Lease) -> Row[Any] | None:
-        """The task of a lease; None if it does not hold."""
-        return connection.execute(self._held, _key(lease)).first()
+    def leased_task(self, connection: Connection, lease: Lease) -> Row[Any] | None:
+        """Return the row of a leased task; None if the lease does not hold any more."""
+        return connection.execute(self._select_leased, _lease_parameters(lease)).first()
 
-    def held_by(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
-        """The tasks that an owner has leased."""
-        return connection.execute(self._held_by, {"of_owner": owner}).all()
+    def tasks_of_owner(self, connection: Connection, owner: str) -> Sequence[Row[Any]]:
+        """Return the rows of the tasks that a runner has leased."""
+        return connection.execute(self._select_of_owner, {"of_owner": owner}).all()
 
-    def expired(self, connection: Connection, at: int) -> Sequence[Row[Any]]:
-        """The tasks whose lease has expired."""
-        return connection.execute(self._expired, {"expired_at": at}).all()
+    def expired(self, connection: Connection, now_ms: int) -> Sequence[Row[Any]]:
+        """Return the rows of the tasks whose lease has expired."""
+        return connection.execute(self._select_expired, {"expired_at": now_ms}).all()
 
     def begin(
-        self, connection: Connection, task: Row[Any], owner: str, at: int, seconds: float
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int, seconds: float
     ) -> None:
-        """Lease a task that waits, for `seconds`."""
-        lease = {"attempt": task.attempt + 1, "owner": owner, "until": at + round(seconds * 1000)}
-        self.put(connection, task.subject, at, state=TaskState.RUNNING, began_at=at, **lease)
+        """Lease a task that waits to a runner, for `seconds` from now."""
+        self.put(
+            connection,
+            task.subject,
+            now_ms,
+            state=TaskState.RUNNING,
+            began_at=now_ms,
+            attempt=task.attempt + 1,
+            owner=owner,
+            until=now_ms + round(seconds * 1000),
+        )
 
-    def renew(self, connection: Connection, lease: Lease, at: int, seconds: float) -> bool:
-        """Let a lease end `seconds` from now; whether it holds."""
-        values = {"until": at + round(seconds * 1000)}
-        return connection.execute(self._renew, _key(lease) | values).rowcount > 0
+    def renew(self, connection: Connection, lease: Lease, now_ms: int, seconds: float) -> bool:
+        """Let a lease expire `seconds` from now. Returns False if it does not hold any more."""
+        values = {"until": now_ms + round(seconds * 1000)}
+        parameters = _lease_parameters(lease) | values
+        return connection.execute(self._update_leased, parameters).rowcount > 0
 
     def end(
-        self, connection: Connection, subject: int, at: int, state: TaskState, **values: object
+        self, connection: Connection, subject: int, now_ms: int, state: TaskState, **values: object
     ) -> None:
-        """Change a task's state, in which nobody has leased it."""
+        """End the lease of a task, if it has one, and set its new state and other columns."""
         values = {"owner": None, "until": None, **values}
-        self.put(connection, subject, at, state=state, **values)
+        self.put(connection, subject, now_ms, state=state, **values)
 
     def cancel_waiting(
-        self, connection: Connection, at: int, words: str, *conditions: ColumnElement[bool]
+        self, connection: Connection, now_ms: int, reason: str, *conditions: ColumnElement[bool]
     ) -> None:
-        """Cancel the tasks that wait and meet the conditions."""
-        cancelled = {"state": TaskState.CANCELLED, "words": words, "changed_at": at}
+        """Cancel the tasks that wait and meet all conditions."""
+        values = {"state": TaskState.CANCELLED, "words": reason, "changed_at": now_ms}
         query = update(_tasks).where(self.is_waiting, *conditions)
-        connection.execute(query.values(**cancelled, change=self._last_change + 1))
+        connection.execute(query.values(**values, change=self._last_change + 1))
 
-    def put(self, connection: Connection, subject: int, at: int, **values: object) -> None:
-        """Write some columns of a task, as a change that readers notice."""
-        connection.execute(self._put, {"of_subject": subject, "changed_at": at, **values})
+    def put(self, connection: Connection, subject: int, now_ms: int, **values: object) -> None:
+        """Set columns of a task, and give it the next number of a change, which readers follow."""
+        parameters = {"of_subject": subject, "changed_at": now_ms, **values}
+        connection.execute(self._update_task, parameters)
 
-    # The line: authors take turns; whoever asked on the ladder's machine is 0
+    # The waiting line, in which authors take turns; 0 stands for the ladder's own machine.
 
     def line(self, connection: Connection) -> list[tuple[int, int]]:
-        """Subjects and authors of the tasks that wait, the oldest first."""
+        """Return (subject, author id) of the tasks that wait, the oldest first."""
         query = select(_columns.subject, _columns.author_id).where(self.is_waiting)
-        # Sorted here: SQLite would rather read all tasks in their order than sort some.
+        # Sorted here: SQLite would rather read all tasks in their order than sort a few.
         return sorted((row.subject, row.author_id or 0) for row in connection.execute(query))
 
     def busy(self, connection: Connection) -> list[int]:
-        """The authors of the tasks that are leased."""
+        """Return the author ids of the leased tasks, one for each task."""
         query = select(_columns.author_id).where(self.is_running)
         return [author or 0 for author in connection.execute(query).scalars()]
 
     def order(self, connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
-        """The order in which tasks are leased, by their subjects."""
+        """Return the subjects of waiting tasks in the order in which they will be leased.
+
+        waiting  (subject, author id), the oldest first
+        """
         authors = sorted({author for _, author in waiting})
-        last = (
+        query = (
             select(_columns.author_id, func.max(_columns.began_at).label("began_at"))
             .where(
                 self.is_of_kind,
@@ -259,34 +288,43 @@ class Tasks:
             )
             .group_by(_columns.author_id)
         )
-        begun = {row.author_id: row.began_at for row in connection.execute(last)}
-        return order_of_checks(waiting, begun, self.busy(connection))
+        last_starts = {row.author_id: row.began_at for row in connection.execute(query)}
+        return order_of_checks(waiting, last_starts, self.busy(connection))
 
     def places(self, connection: Connection) -> dict[int, int]:
-        """The number of tasks before each one that waits, by its subject."""
+        """Return the number of tasks before each waiting one, by its subject.
+
+        Leased tasks count as before all of them.
+        """
         waiting = self.line(connection)
         if not waiting:
             return {}
-        first = len(self.busy(connection))
-        return {
-            subject: place for place, subject in enumerate(self.order(connection, waiting), first)
-        }
+        leased = len(self.busy(connection))
+        subjects = self.order(connection, waiting)
+        return {subject: place for place, subject in enumerate(subjects, leased)}
 
 
-def _key(lease: Lease) -> dict[str, Any]:
+def _lease_parameters(lease: Lease) -> dict[str, Any]:
+    """Return the bound parameters by which a statement finds the task of a lease."""
     return {"of_subject": lease.id, "of_attempt": lease.attempt, "of_owner": lease.owner}
 
 
 def loads(
     connection: Connection,
-    at: int,
+    now_ms: int,
     key: Column[Any],
     kinds: Collection[TaskKind],
     *conditions: ColumnElement[bool],
 ) -> dict[Any, QueueLoad]:
-    """The tasks that wait and those that are leased and can be read, by the values of a column."""
+    """Return the numbers of waiting and of leased tasks, by the values of a column.
+
+    key         the column by which tasks are grouped, such as their season
+    kinds       the kinds of tasks that are counted
+    conditions  further conditions that counted tasks meet
+    Tasks that cannot be read are not counted.
+    """
     under_way = (TaskState.QUEUED, TaskState.RUNNING)
-    # A sum: SQLite would read all rows in the order of an index on the column.
+    # The sum keeps SQLite from reading all rows in the order of an index on the column.
     oldest = func.min(_columns.created_at + 0)
     query = (
         select(key, _columns.owner, _columns.until, func.count(), oldest)
@@ -294,12 +332,12 @@ def loads(
         .group_by(key, _columns.owner, _columns.until)  # a task that waits has no owner
     )
     loads: dict[Any, QueueLoad] = {}
-    for value, owner, until, count, since in connection.execute(query):
+    for value, owner, until, count, created_at in connection.execute(query):
         load = loads.get(value, NO_LOAD)
         if owner is None:
-            age = max(load.oldest_wait_ms, at - since)
+            age = max(load.oldest_wait_ms, now_ms - created_at)
             load = structs.replace(load, waiting=load.waiting + count, oldest_wait_ms=age)
-        elif until is not None and until > at:  # a damaged lease may have no end
+        elif until is not None and until > now_ms:  # a damaged lease may have no end
             load = structs.replace(load, leased=load.leased + count)
         else:
             load = structs.replace(load, expired=load.expired + count)
@@ -308,7 +346,7 @@ def loads(
 
 
 class TaskQueue(StorePart):
-    """The tasks of one kind: what their leases come to."""
+    """The store's part for one kind of tasks: the ends of their leases."""
 
     tasks: ClassVar[Tasks]
 
@@ -320,151 +358,174 @@ class TaskQueue(StorePart):
         *,
         besides: Iterable[Lease] = (),
     ) -> int:
-        """Give up an owner's leases, or that of one task; their number.
+        """Give up leases of a runner, and return their number.
 
-        The tasks wait again, and nothing counts as failed.
+        The tasks wait again, and no attempt counts as failed.
 
-        besides  leases that the owner keeps
+        lease    the only lease to give up; by default all of the runner's
+        reason   stored with an attempt at a game
+        besides  leases that the runner keeps
         """
-        kept = {other.id for other in besides}
+        kept_subjects = {other.id for other in besides}
         with self._database.write() as connection:
-            held = [
+            tasks = [
                 task
-                for task in self.tasks.held_by(connection, owner)
-                if task.subject not in kept
+                for task in self.tasks.tasks_of_owner(connection, owner)
+                if task.subject not in kept_subjects
                 and (lease is None or (task.subject, task.attempt) == (lease.id, lease.attempt))
             ]
-            return self.hand_back_all(connection, held, reason)
+            return self.hand_back_all(connection, tasks, reason)
 
     def hand_back_all(
-        self, connection: Connection, held: Sequence[Row[Any]], reason: str | None = None
+        self, connection: Connection, tasks: Sequence[Row[Any]], reason: str | None = None
     ) -> int:
-        """Let tasks that were leased wait again, in a transaction of the caller."""
-        at = now(connection)
-        for task in held:
-            self._hand_back(connection, task, at, reason)
-        return len(held)
+        """Let leased tasks wait again, in a transaction of the caller; returns their number."""
+        now_ms = now(connection)
+        for task in tasks:
+            self._hand_back(connection, task, now_ms, reason)
+        return len(tasks)
 
-    def lose_all(self, connection: Connection, held: Sequence[Row[Any]]) -> int:
-        """End leases of a runner that is gone, in a transaction of the caller."""
-        at = now(connection)
-        for task in held:
-            self._lose(connection, task, at)
-        return len(held)
+    def lose_all(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
+        """End leases of a runner that died, in a transaction of the caller; returns their number.
+
+        Each counts as a failed attempt, unless the kind says otherwise.
+        """
+        now_ms = now(connection)
+        for task in tasks:
+            self._lose(connection, task, now_ms)
+        return len(tasks)
 
     def count_failure(
-        self, connection: Connection, task: Row[Any], reason: str, at: int
+        self, connection: Connection, task: Row[Any], reason: str, now_ms: int
     ) -> TaskState:
-        """Count an attempt without a result, in a transaction of the caller; the new state."""
+        """Count a failed attempt at a task, in a transaction of the caller.
+
+        The task waits again, or has failed for good after too many attempts. Returns its new state.
+        """
         failures = task.failures + 1
         if failures >= self.tasks.rules.most_failures(self._policy):
-            words = self._last_words(reason, failures)
-            self._set_failed(connection, task, words, at, failures=failures)
+            final_reason = self._final_reason(reason, failures)
+            self._set_failed(connection, task, final_reason, now_ms, failures=failures)
             return self.tasks.rules.failed
         words = printable(reason, schema.LONGEST_NOTE)
-        return self._wait_again(connection, task, at, failures=failures, words=words)
+        return self._wait_again(connection, task, now_ms, failures=failures, words=words)
 
     def _set_failed(
-        self, connection: Connection, task: Row[Any], reason: str, at: int, **values: object
+        self, connection: Connection, task: Row[Any], reason: str, now_ms: int, **values: object
     ) -> None:
+        """Store that a task has failed for good, with its reason and other columns."""
         words = printable(reason, schema.LONGEST_NOTE)
         state = self.tasks.rules.failed
-        self.tasks.end(connection, task.subject, at, state, words=words, **values)
+        self.tasks.end(connection, task.subject, now_ms, state, words=words, **values)
         with suppress(IntegrityError):  # a row with a damaged value refuses other changes, too
-            self._give_up(connection, task, words, at)
+            self._give_up(connection, task, words, now_ms)
 
-    # What differs by kind
+    # Hooks of the kinds
 
     def _hand_back(
-        self, connection: Connection, task: Row[Any], at: int, reason: str | None
+        self, connection: Connection, task: Row[Any], now_ms: int, reason: str | None
     ) -> None:
-        """Let a task wait again that its owner gives up."""
-        self._wait_again(connection, task, at)
+        """Let a task wait again that its runner gives up."""
+        self._wait_again(connection, task, now_ms)
 
-    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
-        """End a lease of a runner that is gone, or has not renewed it; the new state."""
-        return self.count_failure(connection, task, f"the runner {task.owner} was lost", at)
+    def _lose(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
+        """End a lease whose runner died or did not renew it, and return the task's new state."""
+        return self.count_failure(connection, task, f"the runner {task.owner} was lost", now_ms)
 
     def _wait_again(
-        self, connection: Connection, task: Row[Any], at: int, **values: object
+        self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
-        """Let a task that was leased wait again; the new state."""
-        self.tasks.end(connection, task.subject, at, TaskState.QUEUED, **values)
+        """Let a leased task wait again, with new values of other columns; returns its new state."""
+        self.tasks.end(connection, task.subject, now_ms, TaskState.QUEUED, **values)
         return TaskState.QUEUED
 
-    def _last_words(self, reason: str, failures: int) -> str:
-        """The reason for which a task has failed for good, by that of its last failure."""
+    def _final_reason(self, reason: str, failures: int) -> str:
+        """Return the reason to store for a task that has failed for good.
+
+        reason    the reason of its last failure
+        failures  the number of its failures
+        """
         return reason
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
-        """Write what else changes when a task has failed for good."""
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
+        """Write the changes of other tables that follow when a task has failed for good."""
 
 
 class TaskLine(TaskQueue, Generic[_Lease]):
     """The tasks of one kind, which runners lease one by one, and for which authors take turns."""
 
     def waiting(self) -> int:
-        """The number of tasks that wait, or whose lease has expired."""
+        """Return the number of tasks that wait, or whose lease has expired."""
         with self._database.read() as connection:
-            stale = self.tasks.is_running & (_columns.until <= now(connection))
+            is_expired = self.tasks.is_running & (_columns.until <= now(connection))
             query = select(func.count()).select_from(_tasks)
-            query = query.where(or_(self.tasks.is_waiting, stale))
+            query = query.where(or_(self.tasks.is_waiting, is_expired))
             return int(connection.execute(query).scalar_one())
 
     def state(self, subject: int) -> TaskState:
-        """The state of a task."""
+        """Return the state of a task."""
         with self._database.read() as connection:
             return TaskState(self.tasks.get(connection, subject).state)
 
     def claim(self, owner: str, seconds: float, only: int | None = None) -> _Lease | None:
-        """Lease the next task for `seconds` from now; None if there is none.
+        """Lease the next task to a runner for `seconds` from now; None if no task waits.
 
-        only  the one of this subject, whatever waits before it
+        Expired leases of others end first, so that their tasks can be leased again. A task that
+        cannot be read is marked as failed, and the next one is tried.
+
+        only  the subject of the only task to lease, whatever waits before it
         """
         with self._database.write() as connection:
-            at = now(connection)
-            for task in self.tasks.expired(connection, at):
-                self._lose(connection, task, at)
-            for subject in self._order(connection, at):
+            now_ms = now(connection)
+            for task in self.tasks.expired(connection, now_ms):
+                self._lose(connection, task, now_ms)
+            for subject in self._order(connection, now_ms):
                 if only not in (None, subject):
                     continue
                 task = self.tasks.get(connection, subject)
                 try:
                     with self._database.translating_errors():
-                        lease = self._read(connection, task, owner, at)
+                        lease = self._read(connection, task, owner, now_ms)
                 except UNREADABLE_TASK as error:
                     damage = error.damage if isinstance(error, StoreDamaged) else error
-                    self._set_failed(connection, task, f"it cannot be read: {damage}", at)
+                    self._set_failed(connection, task, f"it cannot be read: {damage}", now_ms)
                     continue
-                self.tasks.begin(connection, task, owner, at, seconds)
+                self.tasks.begin(connection, task, owner, now_ms, seconds)
                 return lease
             return None
 
     def renew(self, lease: _Lease, seconds: float) -> bool:
-        """Let a lease end `seconds` from now; whether it holds."""
+        """Let a lease expire `seconds` from now. Returns False if it does not hold any more."""
         with self._database.write() as connection:
             return self.tasks.renew(connection, lease, now(connection), seconds)
 
     def fail(self, lease: _Lease, reason: str) -> TaskState | None:
-        """Report an attempt without a result; the new state, or None if the lease does not hold."""
+        """Report a failed attempt, and return the task's new state.
+
+        None if the lease does not hold any more; then nothing changes.
+        """
         with self._database.write() as connection:
-            if (task := self.tasks.held(connection, lease)) is None:
+            task = self.tasks.leased_task(connection, lease)
+            if task is None:
                 return None
             return self.count_failure(connection, task, reason, now(connection))
 
-    # What differs by kind
+    # Hooks of the kinds
 
-    def _order(self, connection: Connection, at: int) -> Iterable[int]:
-        """The subjects of the tasks that may be leased now, the next first."""
+    def _order(self, connection: Connection, now_ms: int) -> Iterable[int]:
+        """Return the subjects of the tasks that may be leased now, the next one first."""
         return self.tasks.order(connection, self.tasks.line(connection))
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> _Lease:
-        """The task for its new owner. Raises one of `UNREADABLE_TASK` for damage."""
+    def _read(self, connection: Connection, task: Row[Any], owner: str, now_ms: int) -> _Lease:
+        """Return a waiting task as the lease that its new owner will get.
+
+        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        """
         raise NotImplementedError
 
 
 class AllTasks(StorePart):
-    """The tasks of all kinds."""
+    """The tasks of all kinds, and the rests of runners."""
 
     def __init__(
         self, database: Database, policy: RetryPolicy, queues: Sequence[TaskQueue]
@@ -473,66 +534,72 @@ class AllTasks(StorePart):
         self._queues = queues
 
     def owners(self) -> list[str]:
-        """The owners of leases, of tasks of any kind."""
+        """Return the names of the runners that hold a lease of any kind, sorted."""
         query = select(_columns.owner).where(
             _columns.kind.in_(TaskKind), _columns.state == TaskState.RUNNING
         )
         with self._database.read() as connection:
             return sorted(connection.execute(query.distinct()).scalars())
 
-    def rest(self, owner: str, words: str, seconds: float) -> None:
-        """Note that a runner does nothing on purpose, and why; it counts for `seconds` from now.
+    def rest(self, owner: str, reason: str, seconds: float) -> None:
+        """Store that a runner does nothing on purpose, for `seconds` from now.
 
-        As often as it is called, it writes for the same words once in a third of that time.
+        Until then the ladder does not count as stalled. The runner may call this as often as it
+        likes: with the same reason it writes only once in a third of that time.
         """
-        words, duration = printable(words, schema.LONGEST_NOTE), round(1000 * seconds)
-        is_noted = and_(_rests.c.owner == owner, _rests.c.words == words)
+        words, duration_ms = printable(reason, schema.LONGEST_NOTE), round(1000 * seconds)
+        is_same = and_(_rests.c.owner == owner, _rests.c.words == words)
         with self._database.read() as connection:
-            lasting = _rests.c.until > now(connection) + duration * 2 // 3
-            if connection.execute(select(_rests.c.owner).where(is_noted, lasting)).first():
+            is_fresh = _rests.c.until > now(connection) + duration_ms * 2 // 3
+            if connection.execute(select(_rests.c.owner).where(is_same, is_fresh)).first():
                 return
         with self._database.write() as connection:
-            at = now(connection)
-            is_over = or_(_rests.c.owner == owner, _rests.c.until <= at)
-            connection.execute(delete(_rests).where(is_over))
-            values = {"owner": owner, "until": at + duration, "words": words}
+            now_ms = now(connection)
+            is_replaced = or_(_rests.c.owner == owner, _rests.c.until <= now_ms)
+            connection.execute(delete(_rests).where(is_replaced))
+            values = {"owner": owner, "until": now_ms + duration_ms, "words": words}
             connection.execute(insert(_rests), values)
 
     def end_rest(self, owner: str) -> None:
-        """Note that a runner has ended."""
+        """Remove the stored rest of a runner that works again or has ended."""
         with self._database.write() as connection:
             connection.execute(delete(_rests).where(_rests.c.owner == owner))
 
     def hand_back(self, owner: str) -> int:
-        """Give up an owner's leases of all kinds at once; their number."""
+        """Give up a runner's leases of all kinds in one transaction, and return their number.
+
+        The tasks wait again, and no attempt counts as failed.
+        """
         with self._database.write() as connection:
             return sum(
-                queue.hand_back_all(connection, queue.tasks.held_by(connection, owner))
+                queue.hand_back_all(connection, queue.tasks.tasks_of_owner(connection, owner))
                 for queue in self._queues
             )
 
     def lose(self, owner: str) -> int:
-        """End the leases of all kinds of a runner that is gone; their number."""
+        """End the leases of all kinds of a runner that died, and return their number."""
         with self._database.write() as connection:
             return sum(
-                queue.lose_all(connection, queue.tasks.held_by(connection, owner))
+                queue.lose_all(connection, queue.tasks.tasks_of_owner(connection, owner))
                 for queue in self._queues
             )
 
 
+# ----- Games as tasks
+
 GAMES = Tasks(TaskKind.GAME)
-_OUT = [state for state in BotState if state is not BotState.ACTIVE]
-"""States of bots that were taken out. A bot whose state is damaged is in none of them."""
+_TAKEN_OUT = [state for state in BotState if state is not BotState.ACTIVE]
+"""The states of bots that get no games. A damaged state is none of them."""
 _attempts = schema.attempts
-_OPEN = (
+_IS_OPEN_ATTEMPT = (
     _attempts.c.job_id == bindparam("of_job"),
     _attempts.c.attempt == bindparam("of_attempt"),
     _attempts.c.ended.is_(None),
 )
-_IS_OPEN = select(_attempts.c.owner).where(*_OPEN)
-_END = update(_attempts).where(*_OPEN)
-_GAME_ID = select(schema.jobs.c.game_id).where(schema.jobs.c.id == bindparam("job"))
-_LOST = (
+_SELECT_OPEN_ATTEMPT = select(_attempts.c.owner).where(*_IS_OPEN_ATTEMPT)
+_END_ATTEMPT = update(_attempts).where(*_IS_OPEN_ATTEMPT)
+_GAME_ID_OF_JOB = select(schema.jobs.c.game_id).where(schema.jobs.c.id == bindparam("job"))
+_LOST_ATTEMPT_COUNTS = (
     select(_attempts.c.season_id, _attempts.c.ended, func.count())
     .where(_attempts.c.season_id.in_(select(schema.seasons.c.id)), _attempts.c.place > 0)
     .group_by(_attempts.c.season_id, _attempts.c.ended)
@@ -540,8 +607,8 @@ _LOST = (
 
 
 def game_id_of(connection: Connection, task: Row[Any]) -> str:
-    """The id of a task's game."""
-    return str(connection.execute(_GAME_ID, {"job": task.subject}).scalar_one())
+    """Return the id of a task's game."""
+    return str(connection.execute(_GAME_ID_OF_JOB, {"job": task.subject}).scalar_one())
 
 
 def end_attempt(
@@ -549,16 +616,23 @@ def end_attempt(
     task: Row[Any],
     attempt: int,
     ended: AttemptEnd,
-    words: str | None,
-    at: int,
+    reason: str | None,
+    now_ms: int,
     seat: int | None = None,
 ) -> None:
-    """Note how an attempt at a game ended, unless that is known."""
-    which = {"of_job": task.subject, "of_attempt": attempt}
-    reason = words and printable(words, schema.LONGEST_NOTE)
-    values = {"ended": ended, "ended_at": at, "seat": seat, "note": reason}
-    if ended is not AttemptEnd.DONE:  # a result has its place with its game
-        if connection.execute(_IS_OPEN, which).first() is None:
+    """Store how an attempt at a game ended, unless its end is stored already.
+
+    An attempt without a result also gets the next place in its season's chain.
+
+    attempt  its number, from 1
+    seat     the seat whose decision was due when the game became void, if there was one
+    """
+    parameters = {"of_job": task.subject, "of_attempt": attempt}
+    if reason is not None:
+        reason = printable(reason, schema.LONGEST_NOTE)
+    values = {"ended": ended, "ended_at": now_ms, "seat": seat, "note": reason}
+    if ended is not AttemptEnd.DONE:  # the place of a result is stored with its game
+        if connection.execute(_SELECT_OPEN_ATTEMPT, parameters).first() is None:
             return
         link = last_link(connection, task.season_id)
         lost = LostAttempt(
@@ -566,57 +640,64 @@ def end_attempt(
             game_id=game_id_of(connection, task),
             attempt=attempt - 1,
             ended=ended,
-            ended_at=at,
+            ended_at=now_ms,
             reason=reason,
             seat=seat,
             lineup=versions_of(connection, task.subject),
         )
         head = add_link(connection, task.season_id, link, lost_line(link.season, lost))
         values |= {"place": lost.place, "head": head}
-    connection.execute(_END, which | values)
+    connection.execute(_END_ATTEMPT, parameters | values)
 
 
 def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
-    """The number of attempts without a result of each season, by its id and by how they ended."""
-    found: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
-    for season, ended, count in connection.execute(_LOST):
-        found[season][ended] = count
-    return found
+    """Return how many attempts at games ended without a result, by season id and by their end."""
+    counts: dict[int, Counter[AttemptEnd]] = defaultdict(Counter)
+    for season, ended, count in connection.execute(_LOST_ATTEMPT_COUNTS):
+        counts[season][ended] = count
+    return counts
 
 
-def give_back(connection: Connection, task: Row[Any], at: int, **values: object) -> TaskState:
-    """Let a game wait again, unless a bot of its line-up was taken out or the season closed."""
+def give_back(connection: Connection, task: Row[Any], now_ms: int, **values: object) -> TaskState:
+    """Let a game wait again, or cancel it, and return the new state.
+
+    It is cancelled if a bot of its line-up was taken out, or if its season was closed.
+
+    values  new values of other columns of the task
+    """
     seats, versions, bots = schema.job_seats, schema.bot_versions, schema.bots
-    out = connection.execute(
+    bot_taken_out = connection.execute(
         select(bots.c.name, bots.c.state)
         .join(versions, versions.c.bot_id == bots.c.id)
         .join(seats, seats.c.version_id == versions.c.id)
-        .where(seats.c.job_id == task.subject, bots.c.state.in_(_OUT))
+        .where(seats.c.job_id == task.subject, bots.c.state.in_(_TAKEN_OUT))
         .order_by(seats.c.seat)
     ).first()
     seasons = schema.seasons
     closed_at = select(seasons.c.closed_at).where(seasons.c.id == task.season_id)
     state = TaskState.QUEUED
-    if out:
-        state, values["words"] = TaskState.CANCELLED, f"{out.name} is {out.state}"
+    if bot_taken_out is not None:
+        state = TaskState.CANCELLED
+        values["words"] = f"{bot_taken_out.name} is {bot_taken_out.state}"
     elif connection.execute(closed_at).scalar_one() is not None:
-        state, values["words"] = TaskState.CANCELLED, "the season was closed"
-    GAMES.end(connection, task.subject, at, state, **values)
+        state = TaskState.CANCELLED
+        values["words"] = "the season was closed"
+    GAMES.end(connection, task.subject, now_ms, state, **values)
     return state
 
 
-def cancel_games_of(connection: Connection, bot_id: int, reason: str, at: int) -> None:
-    """Cancel waiting games with any version of a bot; those that are being played are finished."""
+def cancel_games_of(connection: Connection, bot_id: int, reason: str, now_ms: int) -> None:
+    """Cancel the waiting games of all versions of a bot. Games that are being played go on."""
     versions, seats = schema.bot_versions, schema.job_seats
-    ours = connection.execute(select(versions.c.id).where(versions.c.bot_id == bot_id))
-    sits = (
+    version_ids = connection.execute(select(versions.c.id).where(versions.c.bot_id == bot_id))
+    has_seat = (
         select(seats.c.job_id)
         .where(
-            seats.c.version_id.in_(ours.scalars().all()),
+            seats.c.version_id.in_(version_ids.scalars().all()),
             seats.c.season_id == _tasks.c.season_id,
             seats.c.job_id == _tasks.c.subject,
         )
         .correlate(_tasks)
         .exists()
     )
-    GAMES.cancel_waiting(connection, at, reason, sits)
+    GAMES.cancel_waiting(connection, now_ms, reason, has_seat)
