@@ -205,7 +205,7 @@ class Jobs(TaskQueue):
                 active |= dict.fromkeys(
                     connection.execute(_EXITS, {"season": season.id}).scalars(), False
                 )
-            at = now(connection)
+            now_ms = now(connection)
             playable = []
             for seatings in rotations:
                 for seating in seatings:
@@ -239,7 +239,7 @@ class Jobs(TaskQueue):
                     {"subject": job_id, "season_id": season.id, "priority": shift}
                     for job_id, (_, shift, _) in zip(ids, games, strict=True)
                 ]
-                GAMES.add(connection, at, tasks)
+                GAMES.add(connection, now_ms, tasks)
             return [str(row["game_id"]) for row in rows]
 
     def claim(
@@ -258,9 +258,9 @@ class Jobs(TaskQueue):
         with self._database.write() as connection:
             if connection.execute(_PAUSED_AT, {"season": season.id}).scalar_one() is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
-            at = now(connection)
+            now_ms = now(connection)
             seed = seed_of(connection, season.id)
-            retried = self._take_over(connection, season, at, len(prefer))
+            retried = self._take_over(connection, season, now_ms, len(prefer))
             jobs: list[Job] = []
             for rotation in prefer:
                 job = None
@@ -268,17 +268,19 @@ class Jobs(TaskQueue):
                     task = retried.pop(0) if retried else _next(connection, season, rotation)
                     if task is None:
                         return jobs
-                    job = self._lease(connection, season, seed, task, owner, at, seconds)
+                    job = self._lease(connection, season, seed, task, owner, now_ms, seconds)
                 jobs.append(job)
             return jobs
 
     def _take_over(
-        self, connection: Connection, season: StoredSeason, at: int, count: int
+        self, connection: Connection, season: StoredSeason, now_ms: int, count: int
     ) -> list[Row[Any]]:
         """End expired leases; returns the games that may be retried."""
-        which = {"season": season.id, "now": at, "most": count}
+        which = {"season": season.id, "now": now_ms, "most": count}
         expired = connection.execute(_EXPIRED, which).all()
-        return [task for task in expired if self._lose(connection, task, at) is TaskState.QUEUED]
+        return [
+            task for task in expired if self._lose(connection, task, now_ms) is TaskState.QUEUED
+        ]
 
     def _lease(
         self,
@@ -287,7 +289,7 @@ class Jobs(TaskQueue):
         seed: bytes,
         task: Row[Any],
         owner: str,
-        at: int,
+        now_ms: int,
         seconds: float,
     ) -> Job | None:
         """Lease a game that waits; None if it cannot be read: then it is quarantined."""
@@ -312,10 +314,10 @@ class Jobs(TaskQueue):
                 suspects=tuple(suspects),
             )
         except UNREADABLE_TASK as error:
-            self._set_failed(connection, task, f"it cannot be read: {error}", at)
+            self._set_failed(connection, task, f"it cannot be read: {error}", now_ms)
             return None
-        GAMES.begin(connection, task, owner, at, seconds)
-        begun = {"season_id": season.id, "owner": owner, "since": at}
+        GAMES.begin(connection, task, owner, now_ms, seconds)
+        begun = {"season_id": season.id, "owner": owner, "since": now_ms}
         connection.execute(_BEGIN, {"job_id": job.id, "attempt": job.attempt, **begun})
         return job
 
@@ -324,32 +326,32 @@ class Jobs(TaskQueue):
         return self.hand_back_all(connection, held)
 
     def _hand_back(
-        self, connection: Connection, task: Row[Any], at: int, reason: str | None
+        self, connection: Connection, task: Row[Any], now_ms: int, reason: str | None
     ) -> None:
-        end_attempt(connection, task, task.attempt, AttemptEnd.HANDED_BACK, reason, at)
-        super()._hand_back(connection, task, at, reason)
+        end_attempt(connection, task, task.attempt, AttemptEnd.HANDED_BACK, reason, now_ms)
+        super()._hand_back(connection, task, now_ms, reason)
 
-    def _lose(self, connection: Connection, task: Row[Any], at: int) -> TaskState:
+    def _lose(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
         words = f"the lease of {task.owner} expired"
-        end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, at)
-        return self.count_failure(connection, task, words, at)
+        end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, now_ms)
+        return self.count_failure(connection, task, words, now_ms)
 
     def _wait_again(
-        self, connection: Connection, task: Row[Any], at: int, **values: object
+        self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
-        return give_back(connection, task, at, **values)
+        return give_back(connection, task, now_ms, **values)
 
     def _final_reason(self, reason: str, failures: int) -> str:
         return f"failed {failures} times, last: {reason}"
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
-        note(connection, at, AuditKind.QUARANTINED, game_id_of(connection, task), words)
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
+        note(connection, now_ms, AuditKind.QUARANTINED, game_id_of(connection, task), words)
 
     def renew(self, held: Iterable[Job], seconds: float) -> int:
         """Renew leases until `seconds` from now (heartbeat); returns how many were still valid."""
         with self._database.write() as connection:
-            at = now(connection)
-            return sum(GAMES.renew(connection, job, at, seconds) for job in held)
+            now_ms = now(connection)
+            return sum(GAMES.renew(connection, job, now_ms, seconds) for job in held)
 
     def fail(self, job: Job, reason: str, seat: int | None = None) -> VoidReceipt:
         """Report a void game: retry or quarantine the job. A former lease changes nothing.
@@ -357,23 +359,23 @@ class Jobs(TaskQueue):
         seat  who was asked when the game became void, if it was then
         """
         with self._database.write() as connection:
-            at = now(connection)
+            now_ms = now(connection)
             if (task := GAMES.leased_task(connection, job)) is None:
                 return VoidReceipt(GAMES.get(connection, job.id).state)
             again = seat in _void_seats(connection, job.id)
-            end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, at, seat)
+            end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, now_ms, seat)
             if seat is None:
                 lineup = versions_of(connection, job.id)
-                if suspended := suspend_damaged(connection, lineup, at):
-                    return VoidReceipt(give_back(connection, task, at), suspended)
+                if suspended := suspend_damaged(connection, lineup, now_ms):
+                    return VoidReceipt(give_back(connection, task, now_ms), suspended)
             else:
                 asked = versions_of(connection, job.id)[seat].id
                 suspended = suspend_strikers(
-                    connection, self._policy.strikes, task.season_id, [asked], job.game_id, at
+                    connection, self._policy.strikes, task.season_id, [asked], job.game_id, now_ms
                 )
             if seat is not None and not again:  # it ends by itself: the next one is a timeout
-                return VoidReceipt(give_back(connection, task, at), suspended)
-            return VoidReceipt(self.count_failure(connection, task, reason, at), suspended)
+                return VoidReceipt(give_back(connection, task, now_ms), suspended)
+            return VoidReceipt(self.count_failure(connection, task, reason, now_ms), suspended)
 
     def requeue(self, game_id: str, actor: Actor = NOBODY) -> TaskState:
         """Retry a quarantined job from the start."""
@@ -389,8 +391,10 @@ class Jobs(TaskQueue):
         """Retry all quarantined jobs; returns how many wait again."""
         query = _TASKS_OF_GAMES.where(_tasks.c.state == TaskState.QUARANTINED)
         with self._database.write() as connection:
-            at, tasks = now(connection), connection.execute(query).all()
-            return [_requeue(connection, task, at, actor) for task in tasks].count(TaskState.QUEUED)
+            now_ms, tasks = now(connection), connection.execute(query).all()
+            return [_requeue(connection, task, now_ms, actor) for task in tasks].count(
+                TaskState.QUEUED
+            )
 
 
 def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
@@ -438,9 +442,9 @@ def _void_seats(connection: Connection, job_id: int) -> set[int]:
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
-def _requeue(connection: Connection, task: Row[Any], at: int, actor: Actor) -> TaskState:
-    note(connection, at, AuditKind.REQUEUED, task.game_id, task.words or "", actor=actor)
-    return give_back(connection, task, at, failures=0)
+def _requeue(connection: Connection, task: Row[Any], now_ms: int, actor: Actor) -> TaskState:
+    note(connection, now_ms, AuditKind.REQUEUED, task.game_id, task.words or "", actor=actor)
+    return give_back(connection, task, now_ms, failures=0)
 
 
 class Queue(StorePart):

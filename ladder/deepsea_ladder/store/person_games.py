@@ -67,17 +67,17 @@ class PersonGames(TaskLine[PersonGame]):
                 raise SeasonClosed(f"the season {season.name!r} is closed")
             if season.paused_at is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
-            at = now(connection)
+            now_ms = now(connection)
             mine = _rows.c.author_id == author_id
             if author_id is None:
                 mine = _rows.c.author_id.is_(None) & (_rows.c.address == address)
-            lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > at - DAY_MS)
+            lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > now_ms - DAY_MS)
             check_person_games(
                 limits_now(connection),
                 _count(connection, _TASKS.is_open),
                 _count(connection, _TASKS.is_open & mine),
                 connection.execute(lately.order_by(_rows.c.created_at)).scalars().all(),
-                at,
+                now_ms,
             )
             row = insert(_rows).values(
                 **{**new, "seed": new["seed"].hex()},
@@ -85,10 +85,10 @@ class PersonGames(TaskLine[PersonGame]):
                 address=address,
                 presence=Presence.HERE,
                 decisions="[]",
-                created_at=at,
+                created_at=now_ms,
             )
             number = insert_row(connection, row)
-            _TASKS.add(connection, at, [{"subject": number, "author_id": author_id}])
+            _TASKS.add(connection, now_ms, [{"subject": number, "author_id": author_id}])
             others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])
             for seat, version in zip(others, versions, strict=True):
                 row = insert(_seats).values(person_game_id=number, seat=seat, version_id=version)
@@ -115,18 +115,18 @@ class PersonGames(TaskLine[PersonGame]):
         Raises `PersonGameError` if another decision is due, or none.
         """
         with self._database.write() as connection:
-            game, at = _get(connection, game_id), now(connection)
+            game, now_ms = _get(connection, game_id), now(connection)
             due = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
             is_asked = due and number == len(game.decisions)
             if is_asked and whole:
                 _put(connection, game.id, answer=action, presence=Presence.HERE)
-                self._wait_again(connection, _TASKS.get(connection, game.id), at)
+                self._wait_again(connection, _TASKS.get(connection, game.id), now_ms)
                 return
             if is_asked or (due and game.presence is Presence.SILENT):
                 values: dict[str, object] = {"answer": action} if is_asked else {}
                 _put(connection, game.id, presence=Presence.HERE, **values)
-                until = at + game.season.play.silent_seconds * 1000
-                _TASKS.put(connection, game.id, at, until=until)
+                until = now_ms + game.season.play.silent_seconds * 1000
+                _TASKS.put(connection, game.id, now_ms, until=until)
             if is_asked:
                 return
         raise PersonGameError("that decision has been made already, or another one is due")
@@ -137,18 +137,18 @@ class PersonGames(TaskLine[PersonGame]):
         drop  end it at once instead: it is void
         """
         with self._database.write() as connection:
-            row, at = _row(connection, game_id), now(connection)
+            row, now_ms = _row(connection, game_id), now(connection)
             if _TASKS.state(row).is_final:
                 return
             _put(connection, row.id, presence=Presence.LEFT)
             if drop:
                 words = "its person dropped it"
-                _TASKS.end(connection, row.id, at, TaskState.VOID, words=words)
+                _TASKS.end(connection, row.id, now_ms, TaskState.VOID, words=words)
             elif row.state is TaskState.ASKED:
                 _put(connection, row.id, answer="")
-                _TASKS.end(connection, row.id, at, TaskState.QUEUED)
+                _TASKS.end(connection, row.id, now_ms, TaskState.QUEUED)
             else:
-                _TASKS.put(connection, row.id, at)
+                _TASKS.put(connection, row.id, now_ms)
 
     # The runner
 
@@ -163,22 +163,22 @@ class PersonGames(TaskLine[PersonGame]):
         with self._database.read() as connection:
             return _count(connection, _TASKS.is_open)
 
-    def _order(self, connection: Connection, at: int) -> Iterable[int]:
+    def _order(self, connection: Connection, now_ms: int) -> Iterable[int]:
         """People who are silent are played by default actions; authors take turns."""
-        silent = select(_task.subject).where(_is_silent(at))
+        silent = select(_task.subject).where(_is_silent(now_ms))
         for number in connection.execute(silent).scalars().all():
             _put(connection, number, answer="", presence=Presence.SILENT)
-            _TASKS.end(connection, number, at, TaskState.QUEUED)
-        return super()._order(connection, at)
+            _TASKS.end(connection, number, now_ms, TaskState.QUEUED)
+        return super()._order(connection, now_ms)
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> PersonGame:
+    def _read(self, connection: Connection, task: Row[Any], owner: str, now_ms: int) -> PersonGame:
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return replace(
             _read_game(connection, row),
             state=TaskState.RUNNING,
             owner=owner,
             attempt=task.attempt + 1,
-            changed_at=at,
+            changed_at=now_ms,
         )
 
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
@@ -186,7 +186,7 @@ class PersonGames(TaskLine[PersonGame]):
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
                 return False
-            at = now(connection)
+            now_ms = now(connection)
             query = select(_rows.c.presence).where(_rows.c.id == lease.id)
             presence = connection.execute(query).scalar_one()
             answer = "" if presence is Presence.LEFT else None
@@ -196,8 +196,8 @@ class PersonGames(TaskLine[PersonGame]):
             if presence is not Presence.LEFT:
                 here = presence is Presence.HERE
                 patience = lease.season.play.silent_seconds * 1000 if here else SILENT_MS
-                until, state = at + patience, TaskState.ASKED
-            _TASKS.end(connection, lease.id, at, state, until=until, failures=0, words=None)
+                until, state = now_ms + patience, TaskState.ASKED
+            _TASKS.end(connection, lease.id, now_ms, state, until=until, failures=0, words=None)
             return True
 
     def finish(self, lease: PersonGame, record: str) -> bool:
@@ -214,8 +214,8 @@ def _put(connection: Connection, number: int, **values: object) -> None:
     connection.execute(update(_rows).where(_rows.c.id == number).values(**values))
 
 
-def _is_silent(at: int) -> ColumnElement[bool]:
-    return _TASKS.is_of_kind & (_task.state == TaskState.ASKED) & (_task.until <= at)
+def _is_silent(now_ms: int) -> ColumnElement[bool]:
+    return _TASKS.is_of_kind & (_task.state == TaskState.ASKED) & (_task.until <= now_ms)
 
 
 def _count(connection: Connection, condition: ColumnElement[bool]) -> int:

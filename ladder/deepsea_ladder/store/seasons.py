@@ -92,13 +92,13 @@ class Seasons(StorePart):
         with self._database.write() as connection:
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
                 raise SeasonError(f"there is a season {season.name!r} already; choose another name")
-            at = now(connection)
+            now_ms = now(connection)
             if season.isolation == "process" and (theirs := bots_from_afar(connection)):
                 raise SeasonError(
                     f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
                     f"season {season.name!r}: disable them, or choose isolation `sandbox`"
                 )
-            if submissions_until is not None and submissions_until <= at:
+            if submissions_until is not None and submissions_until <= now_ms:
                 raise SeasonError(_OVER)
             connection.execute(
                 insert(table).values(
@@ -107,7 +107,7 @@ class Seasons(StorePart):
                     seed=seed.hex(),
                     tournament=tournament,
                     method=METHOD,
-                    created_at=at,
+                    created_at=now_ms,
                     submissions_until=submissions_until,
                     place=0,
                     head=commitment(seed),
@@ -115,7 +115,7 @@ class Seasons(StorePart):
                 )
             )
             words = f"opened; commitment {commitment(seed)}"
-            note(connection, at, AuditKind.SEASON, season.name, words, actor=actor)
+            note(connection, now_ms, AuditKind.SEASON, season.name, words, actor=actor)
             stored = _get(connection, season.name)
             _leave_out(connection, stored, entrants)
             return stored
@@ -129,15 +129,17 @@ class Seasons(StorePart):
         table = schema.seasons
         with self._database.write() as connection:
             stored = _get(connection, name)
-            at = now(connection)
+            now_ms = now(connection)
             if stored.closed_at is not None:
                 return [], 0
-            goes_on = stored.submissions_until is None or stored.submissions_until > at
+            goes_on = stored.submissions_until is None or stored.submissions_until > now_ms
             if goes_on:
-                ends = update(table).where(table.c.id == stored.id).values(submissions_until=at)
+                ends = update(table).where(table.c.id == stored.id).values(submissions_until=now_ms)
                 connection.execute(ends)
             if _end_extensions(connection, stored.id) or goes_on:
-                note(connection, at, AuditKind.SEASON, name, "takes in no more bots", actor=actor)
+                note(
+                    connection, now_ms, AuditKind.SEASON, name, "takes in no more bots", actor=actor
+                )
             opened = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
             return _provisional(connection, stored), connection.execute(opened).scalar_one()
 
@@ -145,20 +147,20 @@ class Seasons(StorePart):
         """Take in bots until this time, in milliseconds since 1970; None: until it is closed."""
         table = schema.seasons
         with self._database.write() as connection:
-            stored, at = _taking_bots(connection, name, until)
+            stored, now_ms = _taking_bots(connection, name, until)
             change = update(table).where(table.c.id == stored.id).values(submissions_until=until)
             connection.execute(change)
             if until is None:
                 _end_extensions(connection, stored.id)
             words = f"takes in bots until {_shown(until)}"
-            note(connection, at, AuditKind.SEASON, name, words, actor=actor)
+            note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
             return _get(connection, name)
 
     def extend(self, name: str, author: str, until: int | None, actor: Actor) -> None:
         """Let an author submit after the deadline, until this time; None: no longer than others."""
         table = schema.extensions
         with self._database.write() as connection:
-            stored, at = _taking_bots(connection, name, until)
+            stored, now_ms = _taking_bots(connection, name, until)
             author_id = find_author(connection, author).id
             if stored.submissions_until is None:
                 raise SeasonError(f"season {name} has no deadline: nobody needs more time")
@@ -175,7 +177,7 @@ class Seasons(StorePart):
             words = f"may submit to season {name} until {_shown(until)}"
             if until is None:
                 words = f"may submit to season {name} no longer than others"
-            note(connection, at, AuditKind.SEASON, "", words, author_id=author_id, actor=actor)
+            note(connection, now_ms, AuditKind.SEASON, "", words, author_id=author_id, actor=actor)
 
     def extensions(self) -> dict[int, list[Extension]]:
         """The authors with more time, by name, of each season by its id."""
@@ -212,15 +214,15 @@ class Seasons(StorePart):
         """Start no more games, or start them again. Games that are being played count."""
         table = schema.seasons
         with self._database.write() as connection:
-            stored, at = _get(connection, name), now(connection)
+            stored, now_ms = _get(connection, name), now(connection)
             if stored.closed_at is not None:
                 raise SeasonClosed(f"season {name} is closed and gets no games")
             if (stored.paused_at is not None) == paused:
                 return
-            since = at if paused else None
+            since = now_ms if paused else None
             connection.execute(update(table).where(table.c.id == stored.id).values(paused_at=since))
             words = "paused" if paused else "resumed"
-            note(connection, at, AuditKind.SEASON, name, words, actor=actor)
+            note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
 
     def close(self, name: str, actor: Actor = MACHINE) -> tuple[str | None, int]:
         """Close a season; its seed in hex, and how many games are being played.
@@ -231,25 +233,25 @@ class Seasons(StorePart):
         table, tasks = schema.seasons, schema.tasks
         with self._database.write() as connection:
             stored = _get(connection, name)
-            at = now(connection)
+            now_ms = now(connection)
             if stored.closed_at is None:
                 connection.execute(
                     update(table)
                     .where(table.c.id == stored.id)
-                    .values(closed_at=at, paused_at=None)
+                    .values(closed_at=now_ms, paused_at=None)
                 )
                 _end_extensions(connection, stored.id)
                 ours = tasks.c.season_id == stored.id
-                GAMES.cancel_waiting(connection, at, "the season was closed", ours)
-                note(connection, at, AuditKind.SEASON, name, "closed", actor=actor)
+                GAMES.cancel_waiting(connection, now_ms, "the season was closed", ours)
+                note(connection, now_ms, AuditKind.SEASON, name, "closed", actor=actor)
             in_play = 0
             for task in connection.execute(_leased_games(stored.id)).all():
-                if task.until > at:
+                if task.until > now_ms:
                     in_play += 1
                 else:
                     words = f"the lease of {task.owner} expired"
-                    end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, at)
-                    give_back(connection, task, at)  # which cancels it
+                    end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, now_ms)
+                    give_back(connection, task, now_ms)  # which cancels it
             seed = None if in_play else seed_of(connection, stored.id).hex()
             return seed, in_play
 
@@ -330,14 +332,14 @@ def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
 
 def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[StoredSeason, int]:
     """The season and the time now; raises unless it may take in bots until another time."""
-    stored, at = _get(connection, name), now(connection)
+    stored, now_ms = _get(connection, name), now(connection)
     if stored.closed_at is not None:
         raise SeasonClosed(f"season {name} is closed and takes in no bots")
     if stored.tournament is not None:
         raise SeasonError(f"season {name} is a tournament's, between bots that are there")
-    if until is not None and until <= at:
+    if until is not None and until <= now_ms:
         raise SeasonError(_OVER)
-    return stored, at
+    return stored, now_ms
 
 
 def _end_extensions(connection: Connection, season_id: int) -> bool:

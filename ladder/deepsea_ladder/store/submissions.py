@@ -86,13 +86,13 @@ class Submissions(TaskLine[SubmissionLease]):
         with self._database.write() as connection:
             if (found := _with_key(connection, new)) is not None:
                 return found
-            at = now(connection)
-            _check_new(connection, new, limits, at)
+            now_ms = now(connection)
+            _check_new(connection, new, limits, now_ms)
             none_yet = {"games": 0, "of_games": 0, "took_ms": 0}
-            row = insert(_rows).values(**structs.asdict(new), **none_yet, created_at=at)
+            row = insert(_rows).values(**structs.asdict(new), **none_yet, created_at=now_ms)
             submission_id, size = insert_row(connection, row), 0
             task = {"subject": submission_id, "author_id": new.author_id}
-            _TASKS.add(connection, at, [task])
+            _TASKS.add(connection, now_ms, [task])
             for number, content in enumerate(parts):
                 size += len(content)
                 part = {"submission_id": submission_id, "number": number, "content": content}
@@ -114,8 +114,8 @@ class Submissions(TaskLine[SubmissionLease]):
     def left(self, author_id: int, limits: RemoteLimits) -> tuple[int, int]:
         """The number of archives that an author may still submit within an hour and a day."""
         with self._database.read() as connection:
-            at = now(connection)
-            return submissions_left(limits, _times(connection, author_id, at), at)
+            now_ms = now(connection)
+            return submissions_left(limits, _times(connection, author_id, now_ms), now_ms)
 
     def by_author(self) -> dict[str, AuthorSubmissions]:
         """The submissions of each author who has some, in short, by the author's name."""
@@ -145,14 +145,16 @@ class Submissions(TaskLine[SubmissionLease]):
 
     # The runner
 
-    def _order(self, connection: Connection, at: int) -> Iterator[int]:
+    def _order(self, connection: Connection, now_ms: int) -> Iterator[int]:
         """Authors take turns, and have one submission checked at a time."""
         busy, waiting = _TASKS.busy(connection), _TASKS.line(connection)
         authors = dict(waiting)
         order = _TASKS.order(connection, waiting)
         return (number for number in order if authors[number] not in busy)
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, at: int) -> SubmissionLease:
+    def _read(
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int
+    ) -> SubmissionLease:
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,
@@ -208,15 +210,15 @@ class Submissions(TaskLine[SubmissionLease]):
             )
             if not has_played and (bot is None or bot.current.digest != bundle.digest):
                 return False
-            at = now(connection)
+            now_ms = now(connection)
             by = MACHINE if lease.by_machine else Actor(lease.author_id)
             version = accept(
-                connection, lease.author_id, bot, bundle.name, bundle.digest, packed, at, by
+                connection, lease.author_id, bot, bundle.name, bundle.digest, packed, now_ms, by
             )
             return _end(
                 connection,
                 lease,
-                at,
+                now_ms,
                 took_ms,
                 TaskState.ACCEPTED,
                 bot=version.bot,
@@ -264,12 +266,12 @@ class Submissions(TaskLine[SubmissionLease]):
             return self.count_failure(connection, task, reason, now(connection))
 
     def _wait_again(
-        self, connection: Connection, task: Row[Any], at: int, **values: object
+        self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
         _put(connection, task.subject, games=0)
-        return super()._wait_again(connection, task, at, **values)
+        return super()._wait_again(connection, task, now_ms, **values)
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, at: int) -> None:
+    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
         found = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
         remedy = "submit it again later, or ask whoever runs the ladder"
         _put(connection, task.subject, games=0, found=found, remedy=remedy)
@@ -331,9 +333,11 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
     )
 
 
-def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits, at: int) -> None:
+def _check_new(
+    connection: Connection, new: NewSubmission, limits: RemoteLimits, now_ms: int
+) -> None:
     """Refuse what may not be added now."""
-    check_window(connection, at, new.author_id)
+    check_window(connection, now_ms, new.author_id)
     admissible(
         connection,
         new.author_id,
@@ -342,17 +346,17 @@ def _check_new(connection: Connection, new: NewSubmission, limits: RemoteLimits,
         limits=None if new.by_machine else limits,
     )
     if not new.by_machine:
-        check_submission_limits(limits, _usage(connection, new.author_id, at), new.size, at)
+        check_submission_limits(limits, _usage(connection, new.author_id, now_ms), new.size, now_ms)
 
 
-def _times(connection: Connection, author_id: int, at: int) -> Sequence[int]:
+def _times(connection: Connection, author_id: int, now_ms: int) -> Sequence[int]:
     """The times of the author's submissions of the last day that count for the limits, in order."""
     ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
-    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > at - DAY_MS)
+    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > now_ms - DAY_MS)
     return connection.execute(times.order_by(_rows.c.created_at)).scalars().all()
 
 
-def _usage(connection: Connection, author_id: int, at: int) -> Usage:
+def _usage(connection: Connection, author_id: int, now_ms: int) -> Usage:
     ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
     sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
     sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
@@ -363,13 +367,13 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
     waits = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
         open=number,
-        times=_times(connection, author_id, at),
+        times=_times(connection, author_id, now_ms),
         archives=archive_bytes(connection, author_id) + int(size),
         waiting=connection.execute(waits).scalar_one(),
         checks=sorted(
             (changed_at, took_ms)
             for changed_at, took_ms in connection.execute(checks)
-            if changed_at > at - HOUR_MS
+            if changed_at > now_ms - HOUR_MS
         ),
     )
 
@@ -377,7 +381,7 @@ def _usage(connection: Connection, author_id: int, at: int) -> Usage:
 def _end(
     connection: Connection,
     lease: SubmissionLease,
-    at: int,
+    now_ms: int,
     took_ms: int,
     state: TaskState,
     **verdict: object,
@@ -386,7 +390,7 @@ def _end(
     if _TASKS.leased_task(connection, lease) is None:
         return False
     _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
-    _TASKS.end(connection, lease.id, at, state)
+    _TASKS.end(connection, lease.id, now_ms, state)
     _remove_archive(connection, lease.id)
     return True
 
