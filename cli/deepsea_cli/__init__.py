@@ -49,7 +49,7 @@ SECTIONS = {
 }
 """The commands in the order of help by section, with their short help."""
 
-PLACES = {
+OTHER_PLACES = {
     "new": "check:new",
     "doctor": "check:doctor",
     "debug": "branch:debug",
@@ -58,19 +58,20 @@ PLACES = {
     "explain": "rules:explain",
     "completion": "lazy:completion",
 }
-"""Where a command is that is not the attribute `command` of the module of its name."""
+"""MODULE:ATTRIBUTE of the commands that are not `command` in a module of the command's name."""
 
 COMMANDS = {
-    name: LazyCommand(f"{__name__}.{PLACES.get(name, f'{name}:command')}", line, section)
+    name: LazyCommand(f"{__name__}.{OTHER_PLACES.get(name, f'{name}:command')}", line, section)
     for section, commands in SECTIONS.items()
     for name, line in commands.items()
 }
 
 
 class CommandLine(LazyGroup):
-    """A click group whose commands are the attribute `command` of the modules of their names."""
+    """The program itself, as a group of click with its own errors and exit statuses."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was called."""
         # Caught here because click's own main() would print a blank line and change the status.
         try:
             return super().invoke(ctx)
@@ -80,9 +81,10 @@ class CommandLine(LazyGroup):
             raise ClosedPipe from None
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
+        """Run the program and exit; with `args` it runs within another program, such as a test."""
         extra |= {"prog_name": PROGRAM, "standalone_mode": False}
-        if args is None:  # a program, and not part of one
-            _write_as_everywhere()
+        if args is None:
+            _write_utf8_and_plain_lines()
             _collect_garbage_seldom()
         status = exit_status(partial(super().main, args, **extra))
         loading = sys.modules.get("deepsea_referee.bots.loading")
@@ -91,26 +93,29 @@ class CommandLine(LazyGroup):
         raise SystemExit(status)
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        """Refuse odd arguments before click interprets any of them."""
         refuse_odd_arguments(args)
         return super().make_context(info_name, args, *rest, **extra)
 
 
 def _collect_garbage_seldom() -> None:
+    """Let Python collect garbage rarely, and not at all at the exit."""
     # Nearly all objects are modules, which stay; and at exit the system frees all memory at once,
     # while a collection takes longer than `--help`.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
 
 
-def _write_as_everywhere() -> None:
-    """Into a file or pipe go UTF-8 and plain line ends, also on Windows."""
+def _write_utf8_and_plain_lines() -> None:
+    """Write UTF-8 and plain line ends into files and pipes on all systems, so on Windows too."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
             stream.reconfigure(encoding="utf-8", newline="\n")
 
 
-def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted:
+def _print_version(ctx: click.Context, _option: click.Parameter, is_given: bool) -> None:
+    """Print the version and exit, if --version is given; a callback of click."""
+    if is_given:
         from deepsea_sdk import __version__
 
         click.echo(f"{PROGRAM} {__version__}")

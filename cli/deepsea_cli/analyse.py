@@ -1,4 +1,4 @@
-"""`deepsea-referee analyse`: what each decision of recorded games was worth, and what was luck."""
+"""`deepsea-referee analyse`: the worth of each decision of recorded games, and the luck in them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class AnalyseOptions:
 def command(options: AnalyseOptions) -> None:
     from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
 
-    _refuse_together(options)
+    _refuse_contradictions(options)
     html, rollouts = options.html, options.rollouts
     settings = AnalysisSettings(
         effort=Effort.to(options.precision) if rollouts is None else Effort.of(rollouts),
@@ -94,20 +94,20 @@ def command(options: AnalyseOptions) -> None:
         bot=options.bot,
         deviations=options.report and html is None,
     )
-    former = [] if options.before is None else _loaded((options.before,), settings)
-    games = _loaded(options.records, settings)
-    if former and not _names(games) & _names(former):
+    games_before = [] if options.before is None else _load_games((options.before,), settings)
+    games = _load_games(options.records, settings)
+    if games_before and not _bot_names(games) & _bot_names(games_before):
         raise UserError("--before: no bot of these games has the name of one of those")
-    analysis, analyses = _analysed(games, settings, options.workers)
+    analysis, analyses = _analyse_games(games, settings, options.workers)
     if analysis.interrupted and not analyses[0].chances:
         settings = replace(settings, luck=0)
     if options.report:
         from deepsea_cli.analysis_report import report_weaknesses
 
-        of_before: list[GameAnalysis] = []
+        analyses_before: list[GameAnalysis] = []
         if not analysis.interrupted:
-            _, of_before = _analysed(former, settings, options.workers)
-        report_weaknesses(analyses, of_before, settings, as_json=options.json)
+            _, analyses_before = _analyse_games(games_before, settings, options.workers)
+        report_weaknesses(analyses, analyses_before, settings, as_json=options.json)
     elif options.json:
         from deepsea_arena.analysis_document import document
 
@@ -126,7 +126,7 @@ def command(options: AnalyseOptions) -> None:
         raise Interrupted(analysis.interrupted)
 
 
-def _refuse_together(options: AnalyseOptions) -> None:
+def _refuse_contradictions(options: AnalyseOptions) -> None:
     """Raise UsageError for options that exclude each other or need --report."""
     source = click.get_current_context().get_parameter_source("precision")
     if source is not click.core.ParameterSource.DEFAULT and options.rollouts is not None:
@@ -137,15 +137,19 @@ def _refuse_together(options: AnalyseOptions) -> None:
         raise click.UsageError("--bot and --before need --report")
 
 
-def _names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:
+def _bot_names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:
     return {seat.name for _, record in games for seat in record.seats}
 
 
-def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
-    """The records with their names; those of the bot, if one is named."""
+def _load_games(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
+    """Load the records at these paths, and return each with its path as a text.
+
+    A folder stands for all records in it. With --bot only the games of this bot are returned.
+    Raises UserError if there are none, or if a game has no such seat as --seat.
+    """
     games = []
-    folders = (records_in(path) if path.is_dir() else [path] for path in paths)
-    for path in chain.from_iterable(folders):
+    record_paths = (records_in(path) if path.is_dir() else [path] for path in paths)
+    for path in chain.from_iterable(record_paths):
         record = load_record(path)
         if settings.seat is not None and settings.seat >= len(record.seats):
             last = SEAT_LETTERS[len(record.seats) - 1]
@@ -153,16 +157,17 @@ def _loaded(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str
         games.append((str(path), record))
     if settings.bot is None:
         return games
-    found = [game for game in games if settings.bot in _names([game])]
-    if not found:
-        known = ", ".join(sorted(_names(games)))
-        raise UserError(f"--bot: {', '.join(map(str, paths))} has games of {known}")
-    return found
+    games_of_bot = [game for game in games if settings.bot in _bot_names([game])]
+    if not games_of_bot:
+        names = ", ".join(sorted(_bot_names(games)))
+        raise UserError(f"--bot: {', '.join(map(str, paths))} has games of {names}")
+    return games_of_bot
 
 
-def _analysed(
+def _analyse_games(
     games: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings, workers: int
 ) -> tuple[Analysis, list[GameAnalysis]]:
+    """Analyse games with a line of progress, and return the analysis and its results by game."""
     from deepsea_arena.analysis import Analysis
 
     analysis = Analysis(counted(games, "reading the records"), settings)

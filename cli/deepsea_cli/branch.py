@@ -1,7 +1,7 @@
 """`deepsea-referee branch` and `debug`: bots in a recorded game.
 
-`branch` continues it from one of its decisions: the new result beside the original, or the means of
-many games with other dice. `debug` shows what a bot would do now.
+`branch` continues the game from one of its decisions, and prints the new result beside the original
+one, or the means of many games with other dice. `debug` shows what a bot would do now.
 Invariants: the bot of `debug` runs in this thread and gets exactly what its seat received; its
 exceptions are not caught, so that a debugger stops where they are raised.
 """
@@ -38,6 +38,8 @@ from deepsea_rules.ruleset import SEAT_LETTERS
 
 if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
+    from deepsea_referee.workbench.replay import BotLine, ReplayedDecision
+    from deepsea_sdk.bot import Note
 
 
 @dataclass(frozen=True)
@@ -88,61 +90,84 @@ def command(options: BranchOptions) -> None:
     specs = [looked_at(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
     if not specs:
         specs = [looked_at(bot) for bot in original_bots(original, bots_beside(options.record))]
-        echo(f"programs: {', '.join(map(_program, range(seats), specs, original.seats))}")
+        echo(f"programs: {', '.join(map(_seat_program, range(seats), specs, original.seats))}")
     if options.games > 1:
-        _futures(original, at, specs, options.action, options.games)
+        _play_with_other_dice(original, at, specs, options.action, options.games)
         return
-    done = branch(original, at, specs, options.action)
+    branched = branch(original, at, specs, options.action)
     echo(f"{narration.title(original)}, played on from decision {at}")
-    first = done.first_other
-    if first is None:
-        echo("every decision is the same")
-    else:
-        old, new = original.decisions[first], done.record.decisions[first]
-        was = f", not {old.action}"
-        if old.seat != new.seat:
-            was = f" where {SEAT_LETTERS[old.seat]} played {old.action}"
-        echo(f"first different decision: {first}, {SEAT_LETTERS[new.seat]} plays {new.action}{was}")
+    _print_first_difference(original, branched.record, branched.first_other)
     click.echo()
-    _table(original, done.record)
+    _print_results(original, branched.record)
     click.echo()
     echo("this is one future of many, with the dice of the record: --games 100 plays 100 others")
-    if lines := narration.tell_faults(done.game):
+    if lines := narration.tell_faults(branched.game):
         click.echo()
         for line in lines:
             echo(line)
     if out is not None:
         try:
-            write_atomically(out, done.record.to_json())
+            write_atomically(out, branched.record.to_json())
         except OSError as error:
             raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
         click.echo()
         echo(f"record of the new game: {out}")
 
 
-def _program(seat: int, bot: BotSpec, played: RecordSeat) -> str:
-    """The program of a seat in words: where it is, and whether it is another one by now."""
-    changed = " (changed since the game)" if bot.digest != played.digest else ""
+def _seat_program(seat: int, bot: BotSpec, recorded: RecordSeat) -> str:
+    """Return the letter of a seat and the path of its program, with a remark if it was changed.
+
+    bot       the program as it is now
+    recorded  the seat in the record, which has the digest of the program that played
+    """
+    changed = " (changed since the game)" if bot.digest != recorded.digest else ""
     return f"{SEAT_LETTERS[seat]} {bot.argument}{changed}"
 
 
-def _futures(
+def _print_first_difference(original: GameRecord, new: GameRecord, decision: int | None) -> None:
+    """Print the first decision of the new game that differs from the record.
+
+    decision  number of this decision, or None if all are the same
+    """
+    if decision is None:
+        echo("every decision is the same")
+        return
+    before, now = original.decisions[decision], new.decisions[decision]
+    instead_of = f", not {before.action}"
+    if before.seat != now.seat:
+        instead_of = f" where {SEAT_LETTERS[before.seat]} played {before.action}"
+    letter = SEAT_LETTERS[now.seat]
+    echo(f"first different decision: {decision}, {letter} plays {now.action}{instead_of}")
+
+
+def _play_with_other_dice(
     original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None, games: int
 ) -> None:
-    """Play on with other dice, and print the mean placement scores of all seats."""
+    """Play on from a decision many times, and print the mean placement scores of all seats.
+
+    at      number of the decision
+    action  action of this decision, which is compared with the recorded one; None: the bot decides
+    games   number of games, each with dice of its own
+    """
     from deepsea_arena.analysis import mean
     from deepsea_referee.bots.resolve import with_unique_names
     from deepsea_referee.workbench.replay import futures
 
-    def shown(numbers: Sequence[float], sign: str = "") -> str:
-        found = mean(numbers)
-        assert found is not None
-        return f"{found.mean:{sign}.3f} ±{found.error:.3f}"
+    def mean_text(numbers: Sequence[float], sign: str = "") -> str:
+        estimate = mean(numbers)
+        assert estimate is not None
+        return f"{estimate.mean:{sign}.3f} ±{estimate.error:.3f}"
 
-    made = original.decisions[at]
-    columns = [action, made.action] if action not in (None, made.action) else [action]
-    with Progress(games * len(columns), printed=True) as progress:
-        scores = [futures(original, at, bots, each, games, progress.advance) for each in columns]
+    recorded = original.decisions[at]
+    actions = [action]
+    if action not in (None, recorded.action):
+        actions.append(recorded.action)
+    # For each action and each seat, the placement scores of all games.
+    with Progress(games * len(actions), printed=True) as progress:
+        scores = [
+            futures(original, at, bots, first_action, games, progress.advance)
+            for first_action in actions
+        ]
     echo(f"{narration.title(original)}, played on from decision {at} in {games} games")
     click.echo()
     letters = SEAT_LETTERS[: len(original.seats)]
@@ -152,18 +177,21 @@ def _futures(
     grid(
         Column("placement score", names, text=True),
         *[
-            Column(each or "as the bots decide", [shown(seat) for seat in found])
-            for each, found in zip(columns, scores, strict=True)
+            Column(first_action or "as the bots decide", [mean_text(seat) for seat in by_seat])
+            for first_action, by_seat in zip(actions, scores, strict=True)
         ],
     )
-    if len(columns) > 1:
-        new, old = (found[made.seat] for found in scores)
-        gains = [one - other for one, other in zip(new, old, strict=True)]
+    if len(actions) > 1:
+        seat = recorded.seat
+        gains = [new - old for new, old in zip(scores[0][seat], scores[1][seat], strict=True)]
+        gain = mean_text(gains, sign="+")
         click.echo()
-        echo(f"{letters[made.seat]}: {action} instead of {made.action} is {shown(gains, '+')}")
+        echo(f"{letters[seat]}: {action} instead of {recorded.action} is {gain}")
 
 
-def _table(original: GameRecord, new: GameRecord) -> None:
+def _print_results(original: GameRecord, new: GameRecord) -> None:
+    """Print placement, bot and points of each seat, in the record and in the new game."""
+
     def cell(record: GameRecord, seat: int) -> str:
         name = printable(record.seats[seat].name)[:20]
         return f"{record.placements[seat]}. {name:20} {record.points[seat]:3}"
@@ -173,11 +201,14 @@ def _table(original: GameRecord, new: GameRecord) -> None:
         click.echo(f"{letter}  {cell(original, seat)}  {cell(new, seat)}")
 
 
-# What a bot would do now
+# ----- debug
 
 
 class BotRaised(Exception):
-    """The bot's own exception, of a kind that the command line would take for a user's mistake."""
+    """Wrapper for an exception of a bot that the command line would take for a user's mistake.
+
+    It is printed with its traceback, as a bot's other exceptions are.
+    """
 
 
 @click.command("debug")
@@ -202,42 +233,55 @@ def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_
 
     if (seat is None) == (at is None):
         raise click.UsageError("name --seat for all of its decisions, or --at for one decision")
-    source = load_record(record)
+    game = load_record(record)
     if at is not None:
-        refuse_decision(source, at)
-    number = source.decisions[at].seat if at is not None else SEAT_LETTERS.index(str(seat))
+        refuse_decision(game, at)
+    number = game.decisions[at].seat if at is not None else SEAT_LETTERS.index(str(seat))
     with naming(record):
-        course = Replay(source, number)
-    played = source.seats[number]
-    spec = looked_at(resolve(bot) if bot else original_bot(played, bots_beside(record)))
+        replay = Replay(game, number)
+    recorded = game.seats[number]
+    spec = looked_at(resolve(bot) if bot else original_bot(recorded, bots_beside(record)))
     player = load(spec)
     letter = SEAT_LETTERS[number]
-    echo(f"{spec.name} replays seat {letter} of game {source.game_id}, which {played.name} played")
+    echo(f"{spec.name} replays seat {letter} of game {game.game_id}, which {recorded.name} played")
     if not bot:
-        echo(f"program: {_program(number, spec, played)}")
-    decisions = others = 0
+        echo(f"program: {_seat_program(number, spec, recorded)}")
+    decisions = changes = 0
     try:
-        for moment, action, note, line in course.feed(player(), None if at is None else spec.home):
+        # The line of the program that decided is looked for only with --at, since it takes time.
+        for moment, action, note, line in replay.feed(player(), None if at is None else spec.home):
             decisions += 1
-            differs = action != moment.decision.action
-            others += differs
-            if (differs or show_all) if at is None else moment.number == at:
-                fault = moment.decision.fault
-                if at is not None:
-                    print_board_at(source, at)
-                click.echo()
-                echo(f"decision {moment.number}, dive {moment.view.dive}, to {moment.view.kind}")
-                click.echo(f"  {moment.view}")
-                echo(f"  options  {', '.join(moment.view.legal)}")
-                echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
-                echo(f"  now      {action}{'' if moment.view.is_legal(action) else ' (not legal)'}")
-                if line is not None:
-                    echo(f"  line     {line.in_words()}")
-                if note is not None:
-                    echo(f"  note     {note.line()}")
-                if at is not None:
-                    return
+            is_changed = action != moment.decision.action
+            changes += is_changed
+            if at is None and (is_changed or show_all):
+                _print_replayed(moment, action, note, line)
+            elif at is not None and moment.number == at:
+                print_board_at(game, at)
+                _print_replayed(moment, action, note, line)
+                return
     except (UserError, RefereeError, RulesError, click.ClickException, OSError) as error:
         raise BotRaised(f"the bot raised {type(error).__name__}: {error}") from error
     click.echo()
-    echo(f"{others} of {decisions} decisions of seat {letter} differ now")
+    echo(f"{changes} of {decisions} decisions of seat {letter} differ now")
+
+
+def _print_replayed(
+    moment: ReplayedDecision, action: str, note: Note | None, line: BotLine | None
+) -> None:
+    """Print a decision as it was recorded, and as the bot decides now.
+
+    action  the bot's action now
+    note    the bot's note on it, if it wrote one
+    line    the line of its program that decided, if it is known
+    """
+    view, fault = moment.view, moment.decision.fault
+    click.echo()
+    echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
+    click.echo(f"  {view}")
+    echo(f"  options  {', '.join(view.legal)}")
+    echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
+    echo(f"  now      {action}{'' if view.is_legal(action) else ' (not legal)'}")
+    if line is not None:
+        echo(f"  line     {line.in_words()}")
+    if note is not None:
+        echo(f"  note     {note.line()}")

@@ -1,6 +1,6 @@
-"""`deepsea-referee new`, `check` and `doctor`: whether a bot and this machine are ready.
+"""`deepsea-referee new`, `check` and `doctor`: tests of a bot and of this machine.
 
-Every line is the outcome of a test. Advice (`note`) does not change the exit status.
+Every line of output is the outcome of a test. Advice (`note`) does not change the exit status.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from typing import get_args
 import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
-from deepsea_cli.options import bot_uids_option, clock_option, complete_bot, isolation_option
+from deepsea_cli.options import (
+    bot_uids_option,
+    clock_option,
+    complete_bot,
+    isolation_option,
+    json_option,
+)
 from deepsea_cli.output import Progress, echo, print_check, print_command, print_json
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.workbench.scaffold import Language, Template, create
@@ -51,8 +57,8 @@ def new(name: str, language: Language | None, template: Template | None) -> None
     click.echo()
     if language == "node":
         print_command("npm", "install", "--prefix", name)
-    for words in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
-        print_command("deepsea-referee", *words)
+    for arguments in (("check", name), ("match", name, "greedy"), ("compare", name, "greedy")):
+        print_command("deepsea-referee", *arguments)
     if language in (None, "python"):
         echo("methods and views of a bot, on one page: sdk/README.md in the project")
 
@@ -62,10 +68,10 @@ def new(name: str, language: Language | None, template: Template | None) -> None
 @clock_option
 @isolation_option
 @bot_uids_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def command(
-    ctx: click.Context, bot: str, clock: str, isolation: IsolationLevel, as_json: bool
+    ctx: click.Context, bot: str, clock: str, isolation: IsolationLevel, json: bool
 ) -> None:
     """Test BOT as a match would: start-up, every preset with two to six seats, timeouts, reconnect.
 
@@ -80,35 +86,37 @@ def command(
     spec, control = resolve(bot), TimeControl.parse(clock)
     hosting = Hosting(isolation=SYSTEM.choose(isolation), grace_us=5_000_000)
     with Progress(None, printed=True) as progress:
-        checking = examine(spec, hosting, control, on_game=partial(progress.advance, 1))
-        report = asyncio.run(checking)
-    if as_json:
-        checks = [asdict(finding) for finding in report.findings]
-        print_json({"bot": spec.name, "fine": report.fine, "checks": checks, "log": report.log})
+        checks = examine(spec, hosting, control, on_game=partial(progress.advance, 1))
+        report = asyncio.run(checks)
+    if json:
+        findings = [asdict(finding) for finding in report.findings]
+        print_json({"bot": spec.name, "fine": report.fine, "checks": findings, "log": report.log})
     else:
-        shown = {""}
-        for one in report.findings:
-            error = "" if one.error in shown else one.error  # once, even if many checks meet it
-            shown.add(one.error)
-            print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy, error)
-        if report.log and shown == {""}:
+        printed_errors = {""}
+        for check in report.findings:
+            # An error is printed once, even if many checks meet it.
+            error = "" if check.error in printed_errors else check.error
+            printed_errors.add(check.error)
+            line = f"{check.name}: {check.found}"
+            print_check(check.ok, check.needed, line, check.remedy, error)
+        if report.log and printed_errors == {""}:
             echo("what it printed:")
             for line in report.log:
                 echo(f"  {line}")
         if note := too_busy(SYSTEM.late_share(), "check with a longer --clock"):
             echo(note)
         ready = f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready"
-        unmet = [one.name for one in report.findings if not one.ok and not one.needed]
-        about = ", ".join(dict.fromkeys(unmet))
-        echo(f"{ready}; see the notes on: {about}" if about and report.fine else ready)
+        notes = [check.name for check in report.findings if not check.ok and not check.needed]
+        names = ", ".join(dict.fromkeys(notes))
+        echo(f"{ready}; see the notes on: {names}" if names and report.fine else ready)
     ctx.exit(DONE if report.fine else NEGATIVE)
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @bot_uids_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, json: bool) -> None:
     """Test everything that the sandbox needs; print what works and how to fix the rest.
 
     Exit status: 0 the sandbox is complete, 1 it is not.
@@ -116,16 +124,17 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from deepsea_referee.system import SYSTEM
 
     if not SYSTEM.confines:
-        SYSTEM.choose("sandbox")  # says in one line what it needs
+        SYSTEM.choose("sandbox")  # raises an error that says what a sandbox needs
     from deepsea_referee.sandbox import probe
 
-    found = probe.checks()
-    complete = probe.complete(found)
-    if as_json:
-        print_json({"sandbox": complete, "checks": [check._asdict() for check in found]})
+    checks = probe.checks()
+    complete = probe.complete(checks)
+    if json:
+        print_json({"sandbox": complete, "checks": [check._asdict() for check in checks]})
     else:
-        for one in found:
-            seen = f" ({one.found})" if one.found else ""
-            print_check(one.ok, one.needed, f"{one.name}: {one.meaning}{seen}", one.remedy)
-        echo(probe.verdict(found))
+        for check in checks:
+            observation = f" ({check.found})" if check.found else ""
+            line = f"{check.name}: {check.meaning}{observation}"
+            print_check(check.ok, check.needed, line, check.remedy)
+        echo(probe.verdict(checks))
     ctx.exit(DONE if complete else NEGATIVE)

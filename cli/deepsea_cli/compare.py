@@ -1,14 +1,8 @@
-"""`deepsea-referee compare`: is bot A stronger than bot B?
+"""`deepsea-referee compare`, `rank` and `tune`: verdicts from games with the same deals and dice.
 
-Converts arguments to `BlockSettings`; `CompareGames` plays them.
-
-`deepsea-referee rank`: the order of many bots, as far as it can be known.
-
-Converts arguments to `RankSettings`; `RankGames` plays them.
-
-`deepsea-referee tune`: better numbers for a bot, and a proof that they are better.
-
-Converts arguments to a `Subject` and to `BlockSettings`; `TuneGames` plays them.
+`compare` finds out which of two bots is stronger, `rank` puts many bots in order, and `tune`
+searches better numbers for a bot and proves that they are better. Options become the settings of
+`CompareGames`, `RankGames` and `TuneGames`, which play the games and decide.
 """
 
 from __future__ import annotations
@@ -49,8 +43,12 @@ if TYPE_CHECKING:
     from deepsea_referee.workbench.tuning import TuneGames
 
 
+# ----- compare
+
 BLOCKS = 100
+"""Largest number of blocks if --blocks is not given,"""
 BLOCKS_UNTIL_DECIDED = 2000
+"""and with --until-decided."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def command(options: CompareOptions) -> None:
     Exit status: 0 with any verdict, 1 undecided.
     """
     play, out = options.play, options.out
-    drawn = PlotFile(options.plot)
+    plot_file = PlotFile(options.plot)
     from deepsea_cli import verdict_report
     from deepsea_referee.bots.resolve import resolve, split_list
     from deepsea_referee.workbench.blocks import (
@@ -117,39 +115,43 @@ def command(options: CompareOptions) -> None:
         luck_adjusted=options.luck_adjusted,
         **play.settings(text),
     )
-    drawn.begin_pair(settings)
+    plot_file.begin_pair(settings)
     page = PlayedGamesPage(wanted=options.browser)
-    with ExitStack() as opened:
-        folder = open_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
+    with ExitStack() as stack:
+        folder = open_folder(stack, out, settings.fields_to_match(), settings.kind, settings.bots)
         if folder is None:
             games = CompareGames(settings)
         else:
             games = CompareGames(settings, folder.blocks, folder.add)
-            drawn.add_kept(folder)
-        progress = opened.enter_context(Progress(games.left, "blocks", printed=True))
+            plot_file.add_kept(folder)
+        progress = stack.enter_context(Progress(games.left, "blocks", printed=True))
 
-        def on_block(played: PlayedBlock) -> None:
-            for result, record in played:
-                drawn.add(result, record)
+        def on_block(block: PlayedBlock) -> None:
+            for result, record in block:
+                plot_file.add(result, record)
                 page.add(result, record)
             progress.advance(note=verdict_report.comparison_note(games.comparison))
 
         ended = play.run(games.play, on_block)
     comparison = games.comparison
-    drawn.write(verdict_report.comparison_facts(games), settings.time_control, games)
+    plot_file.write(verdict_report.comparison_facts(games), settings.time_control, games)
     if options.json:
         print_json(verdict_report.comparison_document(games))
     elif comparison.blocks:
         verdict_report.report_comparison(games)
-        drawn.say_where()
+        plot_file.say_where()
     page.open()
     blocks, decided = comparison.blocks, comparison.verdict is not None
     status = verdict_report.verdict_status
     click.get_current_context().exit(status(blocks, "block", out, ended=ended, decided=decided))
 
 
+# ----- rank
+
 GAMES = 1000
+"""Largest number of games if --games is not given,"""
 GAMES_UNTIL_DECIDED = 20_000
+"""and with --until-decided."""
 
 
 @dataclass(frozen=True)
@@ -206,11 +208,11 @@ def rank(options: RankOptions) -> None:
     from deepsea_referee.workbench.ranking import RankGames, RankSettings, seats_for
 
     text = seed_text(play.seed, out, RankSettings.kind)
-    most = options.games or (GAMES_UNTIL_DECIDED if options.until_decided else GAMES)
+    max_games = options.games or (GAMES_UNTIL_DECIDED if options.until_decided else GAMES)
     settings = RankSettings(
         bots=[looked_at(resolve(bot)) for bot in options.bots],
         players=seats_for(len(options.bots), options.seats),
-        games=most,
+        games=max_games,
         seed_text=text,
         margin=options.margin,
         alpha=options.alpha,
@@ -218,32 +220,35 @@ def rank(options: RankOptions) -> None:
         top=options.top,
         **play.settings(text),
     )
-    if most < settings.size:
+    if max_games < settings.size:
         raise UserError(
-            f"--games {most}: a round of {settings.size} bots has {settings.size} games"
+            f"--games {max_games}: a round of {settings.size} bots has {settings.size} games"
         )
-    with ExitStack() as opened:
-        folder = open_folder(opened, out, settings.fields_to_match(), settings.kind, settings.bots)
-        played = RankGames(settings, folder)
-        ranking = played.ranking
-        progress = opened.enter_context(Progress(max(played.left, 1), printed=True))
+    with ExitStack() as stack:
+        folder = open_folder(stack, out, settings.fields_to_match(), settings.kind, settings.bots)
+        games = RankGames(settings, folder)
+        ranking = games.ranking
+        progress = stack.enter_context(Progress(max(games.left, 1), printed=True))
 
-        def on_round(games: PlayedBlock) -> None:
-            progress.advance(len(games), note=verdict_report.ranking_note(ranking))
+        def on_round(block: PlayedBlock) -> None:
+            progress.advance(len(block), note=verdict_report.ranking_note(ranking))
 
-        ended = play.run(played.play, on_round)
+        ended = play.run(games.play, on_round)
     if options.json:
-        print_json(verdict_report.ranking_document(played))
+        print_json(verdict_report.ranking_document(games))
     elif ranking.games:
-        verdict_report.report_ranking(played, markdown=options.markdown)
+        verdict_report.report_ranking(games, markdown=options.markdown)
     rounds, decided = ranking.rounds, ranking.decided
     status = verdict_report.verdict_status
     click.get_current_context().exit(status(rounds, "round", out, ended=ended, decided=decided))
 
 
+# ----- tune
+
 NO_FIELD = "none"
+"""The value of --against for games without other bots."""
 MARGIN = 0.02
-"""The largest difference in placement score that counts as none."""
+"""Largest difference in placement score that counts as none."""
 
 
 @dataclass(frozen=True)
@@ -306,27 +311,34 @@ def tune(options: TuneOptions) -> None:
         **play.settings(text),
     )
     size = f"{options.budget} {'games' if limit.in_games else 'of time'}"
-    with ExitStack() as opened:
-        tuned = TuneGames(mine, settings, limit, SystemClock().now_us, opened, out)
+    with ExitStack() as stack:
+        tuned = TuneGames(mine, settings, limit, SystemClock().now_us, stack, out)
         click.echo(f"at most {size}: half to search, and at most half to prove it", err=True)
-        progress = opened.enter_context(Progress(100, "%", printed=True))
-        ended = play.run(tuned.play, lambda: progress.reach(tuned.percent, _note(tuned)))
+        progress = stack.enter_context(Progress(100, "%", printed=True))
+
+        def on_step() -> None:
+            progress.reach(tuned.percent, _progress_note(tuned))
+
+        ended = play.run(tuned.play, on_step)
     compared = tuned.compared
-    better = None if ended else bool(compared and compared.comparison.verdict == "A")
+    is_better = None
+    if not ended:
+        is_better = compared is not None and compared.comparison.verdict == "A"
     if plot is not None:
-        _draw(plot, tuned)
+        _draw_plots(plot, tuned)
     if options.json:
-        print_json(_document(tuned, better))
+        print_json(_document(tuned, is_better=is_better))
     else:
-        _report(tuned, better)
+        _report(tuned, is_better=is_better)
         if plot is not None:
             echo(f"plots: {plot}")
-    kept = f"; what there is is in {out}, from where the same command goes on" if out else ""
-    raise_early_end(ended, f"{count(tuned.search.steps, 'step')}{kept}")
-    click.get_current_context().exit(DONE if better else NEGATIVE)
+    where = f"; what there is is in {out}, from where the same command goes on" if out else ""
+    raise_early_end(ended, f"{count(tuned.search.steps, 'step')}{where}")
+    click.get_current_context().exit(DONE if is_better else NEGATIVE)
 
 
-def _note(tuned: TuneGames) -> str:
+def _progress_note(tuned: TuneGames) -> str:
+    """Return the best values so far, or the lead while they are compared with the old ones."""
     from deepsea_cli.verdict_report import comparison_note
 
     if tuned.compared is not None:
@@ -334,63 +346,76 @@ def _note(tuned: TuneGames) -> str:
     return ", ".join(f"{name}={value}" for name, value in tuned.search.values.items())
 
 
-def _document(tuned: TuneGames, better: bool | None) -> dict[str, Any]:
+def _document(tuned: TuneGames, *, is_better: bool | None) -> dict[str, Any]:
+    """Return the result of a search as the document that `--json` prints.
+
+    is_better  True if the new values surely win; None if the command was ended early
+    """
     from deepsea_cli.verdict_report import comparison_document
 
-    found, compared = tuned.search.values, tuned.compared
+    values, compared = tuned.search.values, tuned.compared
     return {
         "bot": tuned.subject.bot.name,
         "seed": tuned.settings.seed_text,
         "steps": tuned.search.steps,
-        "parameters": [{**one._asdict(), "found": found[one.name]} for one in tuned.subject.ranges],
-        "better": better,
+        "parameters": [
+            {**parameter._asdict(), "found": values[parameter.name]}
+            for parameter in tuned.subject.ranges
+        ],
+        "better": is_better,
         "comparison": None if compared is None else comparison_document(compared),
     }
 
 
 def _facts(tuned: TuneGames) -> str:
-    name = f"{tuned.subject.bot.name}{tuned.subject.given.format()}"
+    """Return the bot, its fixed parameters and the size of the search in one line."""
     from deepsea_referee.workbench.tuning import BLOCKS
 
+    name = f"{tuned.subject.bot.name}{tuned.subject.given.format()}"
     return f"{name}: {count(tuned.search.steps, 'step')} of {BLOCKS} blocks"
 
 
-def _report(tuned: TuneGames, better: bool | None) -> None:
+def _report(tuned: TuneGames, *, is_better: bool | None) -> None:
+    """Print the values of the search, their comparison with the old ones, and what to write.
+
+    is_better  True if the new values surely win; None if the command was ended early
+    """
     from deepsea_cli.verdict_report import report_comparison
 
-    subject, found, compared = tuned.subject, tuned.search.values, tuned.compared
+    subject, values, compared = tuned.subject, tuned.search.values, tuned.compared
     echo(_facts(tuned))
     click.echo()
     grid(
-        Column("", list(found), text=True),
-        Column("start", [f"{one.start}" for one in subject.ranges]),
-        Column("found", [f"{value}" for value in found.values()]),
-        Column("range", [f"{one.low} to {one.high}" for one in subject.ranges]),
+        Column("", list(values), text=True),
+        Column("start", [f"{parameter.start}" for parameter in subject.ranges]),
+        Column("found", [f"{value}" for value in values.values()]),
+        Column("range", [f"{parameter.low} to {parameter.high}" for parameter in subject.ranges]),
     )
     click.echo()
     if compared is not None and compared.comparison.blocks:
         report_comparison(compared)
         click.echo()
-    if better is False:
+    if is_better is False:
         is_open = compared is not None and compared.comparison.verdict is None
         echo(f"not {'surely ' if is_open else ''}better: keep the numbers that you have")
-        for one in tuned.search.tried if tuned.search.steps else ():
+        for trial in tuned.search.tried if tuned.search.steps else ():
             echo(
-                f"  {one.name} was tried from {one.low} to {one.high}; from the low end of its "
-                "range to the high one the placement score changes by "
-                f"{one.worth:+.2f} ±{one.error:.2f}"
+                f"  {trial.name} was tried from {trial.low} to {trial.high}; from the low end of "
+                "its range to the high one the placement score changes by "
+                f"{trial.worth:+.2f} ±{trial.error:.2f}"
             )
-    if not better:
+    if not is_better:
         return
     echo(f"better: write into class {subject.class_name}")
-    for name, value in found.items():
+    for name, value in values.items():
         echo(f"    {name} = {value}")
     echo("or play it as it is:")
-    best = f"{subject.text}{subject.parameters(found)}"
-    print_command("deepsea-referee", "match", best, "greedy")
+    tuned_bot = f"{subject.text}{subject.parameters(values)}"
+    print_command("deepsea-referee", "match", tuned_bot, "greedy")
 
 
-def _draw(path: Path, tuned: TuneGames) -> None:
+def _draw_plots(path: Path, tuned: TuneGames) -> None:
+    """Draw the values in the course of the search, and the lead of the comparison, to a file."""
     from deepsea_referee.workbench.comparison import Lead
     from deepsea_web.plots import lead, numbers
 

@@ -1,11 +1,9 @@
-"""Maps errors to one line on stderr and an exit status.
+"""Errors of the command line as one line on stderr and an exit status, and odd arguments.
 
-2 = bad input, 1 = a negative answer or an error of the referee or the machine, 130 = interrupted.
-Only a bug in this program shows a traceback.
-
-Refusal of texts that no argument may be: blank, not UTF-8, or with control characters.
-
-All arguments are checked before any of them is interpreted, so no command checks its own.
+Exit status: 2 bad input, 1 a negative answer or an error of the referee or the machine, 130
+interrupted. Only a bug in this program shows a traceback.
+Texts that no argument may be (blank, not UTF-8, with control characters) are refused before any
+argument is interpreted, so no command checks its own.
 """
 
 from __future__ import annotations
@@ -29,17 +27,20 @@ DONE, NEGATIVE, BAD_INPUT, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 
 class Interrupted(Exception):
-    """Ctrl-C; the message says what was complete."""
+    """The user pressed Ctrl-C; the message says what was complete."""
 
 
 EndedEarly: TypeAlias = "bool | BotHangs"
 """The cause of an early end of games: True for Ctrl-C, False if they were not ended early."""
 
 
-def raise_early_end(ended: EndedEarly, counted: str) -> None:
-    """Raise Interrupted after Ctrl-C, with what was complete, or the error of a bot that hangs."""
+def raise_early_end(ended: EndedEarly, progress: str) -> None:
+    """Raise the error that stands for an early end of games; return if they ended as planned.
+
+    progress  what was complete, such as "12 of 20 games", for the message after Ctrl-C
+    """
     if ended is True:
-        raise Interrupted(f"after {counted}")
+        raise Interrupted(f"after {progress}")
     if ended:
         raise ended
 
@@ -49,7 +50,11 @@ class ClosedPipe(Exception):
 
 
 def exit_status(run: Callable[[], object]) -> int:
-    """Run the command; print its error on stderr and return the exit status."""
+    """Run the command and return the exit status, after an error with one line on stderr.
+
+    Errors that are not of this project, nor of the system or the command line, are raised: they
+    are bugs, whose traceback is of use.
+    """
     _open_missing_streams()
     try:
         status = run()
@@ -59,30 +64,31 @@ def exit_status(run: Callable[[], object]) -> int:
         return BAD_INPUT
     except click.UsageError as error:
         hint = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        said = _one_line(error.format_message()).removesuffix(".")
-        return _fail(f"{said}{hint}", BAD_INPUT)
+        message = _one_line(error.format_message()).removesuffix(".")
+        return _fail(f"{message}{hint}", BAD_INPUT)
     except click.ClickException as error:
         return _fail(_one_line(error.format_message()), BAD_INPUT)
     except (Interrupted, KeyboardInterrupt, click.Abort) as error:
         return _fail(f"interrupted {error}".rstrip(), INTERRUPTED)
     except (ClosedPipe, BrokenPipeError):
-        return _drop_output(CLOSED_PIPE)
+        _discard_output()
+        return CLOSED_PIPE
     except OSError as error:
-        _drop_output(NEGATIVE)
+        _discard_output()
         where = f" {error.filename!r}" if error.filename else ""
         return _fail(f"system error{where}: {error.strerror or error}", NEGATIVE)
     except Exception as error:
-        known = _ours(error)
-        if known is None:
+        outcome = _message_and_status(error)
+        if outcome is None:
             raise
-        detail = str(getattr(error, "detail", ""))
-        return _fail(known[0], known[1], detail)
+        message, status = outcome
+        return _fail(message, status, str(getattr(error, "detail", "")))
     return status if isinstance(status, int) else DONE
 
 
-def _ours(error: Exception) -> tuple[str, int] | None:
-    """The message and exit status of an error of this project; None for any other."""
-    # Imported here, because `--help` does not need it and would take most of its time for it.
+def _message_and_status(error: Exception) -> tuple[str, int] | None:
+    """Return the message and the exit status for an error of this project; None for any other."""
+    # Imported here, because these modules would take most of the time of `--help`.
     from deepsea_arena.api.errors import RemoteError
     from deepsea_bundle.errors import BundleDamaged, BundleError
     from deepsea_ladder.errors import (
@@ -118,19 +124,25 @@ def _ours(error: Exception) -> tuple[str, int] | None:
 
 
 def _open_missing_streams() -> None:
-    """Replace streams that were closed at the start (`>&-`), so that no file takes their place."""
+    """Open the standard streams that were closed when the program was started, as by `>&-`.
+
+    Otherwise the next file that is opened would get the number of such a stream, and output would
+    go into it.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _one_line(message: str) -> str:
+    """Return a message as one printable line."""
     from deepsea_rules.printable import one_line
 
     return one_line(message)
 
 
 def _fail(message: str, status: int, detail: str = "") -> int:
+    """Print an error on stderr and return the exit status; the lines of `detail` are indented."""
     with contextlib.suppress(OSError):
         click.echo(f"deepsea-referee: {message}", err=True)
         for line in detail.splitlines() if detail not in message else ():
@@ -138,13 +150,12 @@ def _fail(message: str, status: int, detail: str = "") -> int:
     return status
 
 
-def _drop_output(status: int) -> int:
+def _discard_output() -> None:
     """Discard buffered output that cannot be written, so that the exit does not write it."""
     with contextlib.suppress(OSError, ValueError):
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
-    return status
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, sys.stdout.fileno())
+        os.close(null_device)
 
 
 _REASONS = {
@@ -153,26 +164,33 @@ _REASONS = {
     "Zl": "it has a line separator",
     "Zp": "it has a paragraph separator",
 }
-"""Reasons by the category of a character, as Unicode names it."""
+"""Reason of a refusal by Unicode's category of the character."""
 _HAS_PASSWORD = re.compile(r":.*@|password", re.IGNORECASE | re.DOTALL)
-"""The form of a database's URL with a password, which is not shown."""
+"""Form of a text that may hold a password, such as a database's URL; it is not shown."""
 
 
 def refuse_odd_arguments(arguments: Sequence[str]) -> None:
-    """Raise UsageError for the first argument, or value after `--OPTION=`, that is an odd text."""
-    before = ""
+    """Raise UsageError for the first argument, or value after `--OPTION=`, that is an odd text.
+
+    The message names the option before an argument, which shows most users the place at once.
+    """
+    previous = ""
     for number, argument in enumerate(arguments, 1):
         option, equals, value = argument.partition("=")
         if option.startswith("--") and equals:
             refuse_odd_text(option, value)
         else:
-            after = f" (after {before})" if before.strip("-") != before != "" else ""
+            is_after_option = previous.strip("-") != previous
+            after = f" (after {previous})" if is_after_option else ""
             refuse_odd_text(f"argument {number}{after}", argument)
-        before = argument
+        previous = argument
 
 
 def refuse_odd_text(where: str, text: str) -> None:
-    """Raise UsageError for an odd text; `where` names it in the message."""
+    """Raise UsageError for a text that is blank, not UTF-8, or has a control character.
+
+    where  name of the text in the message, such as the option
+    """
     if not text.strip():
         raise click.UsageError(f"{where} is empty: write a value, or omit it")
     if text.isprintable():  # most are, and this is the fastest check

@@ -1,7 +1,7 @@
 """`deepsea-referee improve`: the loop of an author in one command.
 
-A match against a panel, the habits that cost most in it, and a comparison with the best version so
-far, all by what match, analyse and compare call; nothing more is computed here.
+It plays a match against a panel, looks for the habits that cost most in it, and compares the bot
+with its best version so far. The functions that match, analyse and compare call do all this.
 
 Invariants: --out belongs to one run at a time, which has a folder of its own there, with its
 records and, in `bot`, the program that played. When the time of a part is over, or at Ctrl-C, what
@@ -55,21 +55,23 @@ if TYPE_CHECKING:
     from deepsea_referee.workbench.versions import Versions
 
 GAMES = 100
+"""Largest number of games of the match if --games is not given."""
 BLOCKS = 500
+"""Largest number of blocks of the comparison."""
 PRECISION = 0.06
-"""Twice the usual one: games differ by far more than decisions are known to."""
+"""Precision of decisions, twice the usual one: games differ far more than decisions are unsure."""
 HABITS = 3
-"""The habits that are shown."""
+"""Largest number of habits that are printed."""
 CONDITIONS = 2
-"""The most conditions that are named of a habit."""
-REPEATED_US = 1_000_000
-"""The most time that a bot has taken in a game up to a decision for it to be asked once more."""
+"""Largest number of conditions in the sentence on a habit."""
+REPLAY_LIMIT_US = 1_000_000
+"""Time that a bot took for all its decisions up to one, above which these are not replayed."""
 CHANGES = 2
-"""The changed habits that are named."""
+"""Largest number of changed habits that are printed."""
 PARTS = (0.25, 0.45, 0.6)
-"""The parts of the whole time by which the match and the two searches for habits are over,"""
-ALONE = (0.4, 1.0, 1.0)
-"""and where there is nothing to compare with."""
+"""Shares of the whole time at which the match and the two searches for habits end,"""
+PARTS_WITHOUT_RIVAL = (0.4, 1.0, 1.0)
+"""and without a bot to compare with."""
 
 
 @dataclass(frozen=True)
@@ -108,44 +110,51 @@ class ImproveOptions:
 
 
 class _Rival(NamedTuple):
-    """The bot of the comparison."""
+    """The bot that is compared with the user's bot."""
 
     name: str
     argument: str
+    """The argument of a command that names the bot."""
     bot: BotSpec
     is_best: bool
-    """Whether it is the best version so far."""
+    """True for the best version so far, False for the bot of --against-version."""
 
     @property
     def words(self) -> str:
-        """Its name in a sentence."""
+        """The name of the bot in a sentence."""
         return f"{self.name}, your best" if self.is_best else self.name
 
 
 @dataclass(slots=True)
 class _Run:
+    """A run of the command: how it plays, and the results of its parts so far."""
+
     number: int
-    """That of the version: of the first run with the same program."""
+    """Number of the version, which is the number of the first run with the same program."""
     settings: MatchSettings
     folder: Path
     play: GroupPlay
     limit: Callable[[float], Callable[..., None]]
-    """By a part of the whole time, a function that raises `_Enough` when it is over."""
+    """Makes a function that raises `_TimeIsOver` when so large a share of the time is over."""
     effort: Effort
+    """Number of roll-outs by which decisions are judged."""
     result: MatchResult
     parts: tuple[float, float, float]
+    """Shares of the time at which the match and the two searches for habits end."""
     scores: list[float] = field(default_factory=list)
-    """The placement score of the bot in each game."""
+    """Placement score of the bot in each game."""
     records: list[tuple[str, GameRecord]] = field(default_factory=list)
-    """Those of the match, with their paths."""
+    """Records of the match with their paths."""
     habits: Weaknesses | None = None
     comparison: CompareGames | None = None
     ended: EndedEarly = False
+    """Cause of an early end of the run."""
     ended_at: str = ""
-    """The part that was complete at an early end, in words."""
+    """Words for what was complete at an early end."""
 
     @property
     def score(self) -> float:
+        """Mean placement score of the bot."""
         return fsum(self.scores) / len(self.scores)
 
 
@@ -167,47 +176,49 @@ def command(options: ImproveOptions) -> None:
 
     mine = looked_at(resolve(options.bot))
     name = mine.name.removesuffix(mine.parameters)
-    place = options.out or Path("runs") / f"improve-{name}"
-    versions = Versions(place, name)
-    rival = _rival(versions, mine, options.against_version)
+    folder = options.out or Path("runs") / f"improve-{name}"
+    versions = Versions(folder, name)
+    rival = _choose_rival(versions, mine, options.against_version)
     if options.against is None:
-        panel, names = [sample(one) for one in versions.panel], [*versions.panel]
+        panel_names = [*versions.panel]
+        panel = [sample(bot_name) for bot_name in panel_names]
     else:
-        names = split_list(options.against)
-        panel = [looked_at(resolve(one)) for one in names]
+        panel_names = split_list(options.against)
+        panel = [looked_at(resolve(bot_name)) for bot_name in panel_names]
     text = seed_text(options.play.seed)
     settings = MatchSettings(
         bots=[mine, *panel], games=options.games, tables=None, **options.play.settings(text)
     )
-    where = "in-process" if options.play.in_process else settings.hosting.isolation_text
+    isolation = "in-process" if options.play.in_process else settings.hosting.isolation_text
     ctx = click.get_current_context()
-    ctx.with_resource(FolderWriter(place))
+    ctx.with_resource(FolderWriter(folder))
     run = _Run(
         number=versions.number_of(mine.digest),
         settings=settings,
-        folder=place / str(versions.next_number),
+        folder=folder / str(versions.next_number),
         play=options.play,
-        limit=_limits(options.minutes),
+        limit=_time_limits(options.minutes),
         effort=Effort.to(options.precision),
-        result=settings.result(where),
-        parts=ALONE if rival is None else PARTS,
+        result=settings.result(isolation),
+        parts=PARTS_WITHOUT_RIVAL if rival is None else PARTS,
     )
-    kept = replace(mine, source=(run.folder / PROGRAM).absolute())
-    with ResultsFolder(run.folder, [kept if mine.bundle else mine, *panel]) as results:
-        opponents = ", ".join(one.name for one in settings.named[1:])
+    # The records name the copy of the program in the run's folder, which later changes spare.
+    copy_of_mine = replace(mine, source=(run.folder / PROGRAM).absolute())
+    with ResultsFolder(run.folder, [copy_of_mine if mine.bundle else mine, *panel]) as results:
+        opponents = ", ".join(bot.name for bot in settings.named[1:])
         then = f", then up to {2 * BLOCKS} against {rival.words}" if rival else ""
         click.echo(
             f"about {60 * options.minutes:g} s at most: up to {count(options.games, 'game')} "
             f"against {opponents}{then}",
             err=True,
         )
-        _play(run, results)
+        _play_match(run, results)
     if not run.ended:
         _find_habits(run, versions)
     if not run.ended and rival is not None:
-        _compare(run, rival.bot, text)
+        _play_comparison(run, rival.bot, text)
     if mine.bundle is not None and run.scores:  # the files of a command line are not known
-        _keep(run, versions, rival, names)
+        _save_version(run, versions, rival, panel_names)
     if options.json:
         print_json(_document(run, rival, versions, text))
     else:
@@ -217,11 +228,14 @@ def command(options: ImproveOptions) -> None:
         ctx.exit(NEGATIVE)
 
 
-# Versions
+# ----- Versions
 
 
-def _rival(versions: Versions, mine: BotSpec, argument: str | None) -> _Rival | None:
-    """The bot that was named, else the best version; None if that is the same program."""
+def _choose_rival(versions: Versions, mine: BotSpec, argument: str | None) -> _Rival | None:
+    """Return the bot to compare with: the one of the argument, otherwise the best version so far.
+
+    Return None if there is no other version, or if the best one is the same program as now.
+    """
     from deepsea_referee.bots.resolve import resolve
 
     if argument is not None:
@@ -235,13 +249,18 @@ def _rival(versions: Versions, mine: BotSpec, argument: str | None) -> _Rival | 
     return _Rival(f"version {best.number}", best.argument, named, is_best=True)
 
 
-def _keep(run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[str]) -> None:
-    """Keep the program that played, and which version is the best one now."""
+def _save_version(
+    run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[str]
+) -> None:
+    """Save the program that played in the run's folder, and which version is the best one now.
+
+    panel  names of the bots of the panel
+    """
     from deepsea_referee.workbench.versions import Run, keep_run
 
     mine = run.settings.bots[0]
     assert mine.bundle is not None
-    kept = Run(
+    saved_run = Run(
         bot=mine.name.removesuffix(mine.parameters),
         digest=mine.digest,
         parameters=mine.parameters,
@@ -249,27 +268,34 @@ def _keep(run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[s
         score=run.score,
         best=_best_number(run, rival, versions),
     )
-    keep_run(run.folder, kept, mine.bundle.files)
+    keep_run(run.folder, saved_run, mine.bundle.files)
 
 
 def _best_number(run: _Run, rival: _Rival | None, versions: Versions) -> int:
-    """The number of the best version after the run: another one only if it surely won."""
+    """Return the number of the best version after the run.
+
+    The version of the run becomes the best one if it is the first, or surely stronger than that.
+    """
     best = versions.best
-    won = run.comparison is not None and run.comparison.comparison.verdict == "A"
-    if best is None or (won and rival is not None and rival.is_best):
+    has_won = run.comparison is not None and run.comparison.comparison.verdict == "A"
+    if best is None or (has_won and rival is not None and rival.is_best):
         return run.number
     return best.number
 
 
-# The three parts
+# ----- The three parts
 
 
-class _Enough(Exception):
+class _TimeIsOver(Exception):
     """The time of a part is over."""
 
 
-def _limits(minutes: float) -> Callable[[float], Callable[..., None]]:
-    """The limits of the parts of a run that begins now."""
+def _time_limits(minutes: float) -> Callable[[float], Callable[..., None]]:
+    """Return a function that makes the limits of the parts of a run, which begins now.
+
+    It takes the share of the whole time at which a part ends, and returns a function that raises
+    `_TimeIsOver` if it is called later than that.
+    """
     from deepsea_referee.clock import SystemClock
 
     clock = SystemClock()
@@ -278,21 +304,21 @@ def _limits(minutes: float) -> Callable[[float], Callable[..., None]]:
     def limit(share: float) -> Callable[..., None]:
         end_us = begin_us + int(share * minutes * 60_000_000)
 
-        def refuse_more(*_: object) -> None:
+        def check_time(*_: object) -> None:
             if clock.now_us() > end_us:
-                raise _Enough
+                raise _TimeIsOver
 
-        return refuse_more
+        return check_time
 
     return limit
 
 
-def _play(run: _Run, results: ResultsFolder) -> None:
-    """The match."""
+def _play_match(run: _Run, results: ResultsFolder) -> None:
+    """Play the match until its time is over, and add the games to the run and its folder."""
     from deepsea_referee.shared_match import run_match
     from deepsea_referee.summary import BotHangs, record_name
 
-    refuse_more = run.limit(run.parts[0])
+    check_time = run.limit(run.parts[0])
 
     def on_game(game: GameResult, record: GameRecord) -> object:
         run.result.add(game, record.decisions)
@@ -300,71 +326,86 @@ def _play(run: _Run, results: ResultsFolder) -> None:
         run.records.append((str(run.folder / record_name(game.game)), record))
         progress.advance()
         writing = results.add(game, record)
-        refuse_more()
+        check_time()
         return writing
 
     def on_void(void: VoidGame) -> object:
         run.result.add_void(void)
         return results.add_void(void)
 
-    with Progress(run.settings.games, printed=True) as progress, suppress(_Enough):
+    with Progress(run.settings.games, printed=True) as progress, suppress(_TimeIsOver):
         workers, in_process = run.play.workers, run.play.in_process
         try:
-            played = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
-            run.ended = played.interrupted
+            result = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
+            run.ended = result.interrupted
         except BotHangs as error:
-            played, run.ended = error.result, error
-        run.result.logs, run.result.tables = played.logs, played.tables
-        run.result.interrupted = played.interrupted
+            result, run.ended = error.result, error
+        # The run has its own sums, because there is no result if its time ended the match.
+        run.result.logs, run.result.tables = result.logs, result.tables
+        run.result.interrupted = result.interrupted
         run.ended_at = f"{run.result.games} of {run.settings.games} games"
     results.finish(run.result)
 
 
 def _find_habits(run: _Run, versions: Versions) -> None:
-    """The habits that cost it most, and what has changed in them since the best version."""
+    """Look for the habits that cost the bot most, and for changes since the best version."""
     from deepsea_arena.weaknesses import find_weaknesses
 
     mine, best = run.settings.named[0], versions.best
-    now = _deviations(run, run.records, mine.name, run.parts[1])
-    before: list[list[Deviation]] = []
+    deviations = _deviations(run, run.records, mine.name, run.parts[1])
+    deviations_before: list[list[Deviation]] = []
     if best is not None and best.run.digest != mine.digest and not run.ended:
         paths = sorted(best.folder.glob("game-*.json"))
         records = [(str(path), load_record(path)) for path in paths]
         seats = (seat for _, record in records for seat in record.seats)
-        if names := {seat.name for seat in seats if seat.digest == best.run.digest}:
-            before = _deviations(run, records, min(names), run.parts[2])
-    run.habits = find_weaknesses(mine.name, now, before)
+        names = {seat.name for seat in seats if seat.digest == best.run.digest}
+        if names:
+            # Copies of one program have names with numbers; the first of them will do.
+            deviations_before = _deviations(run, records, min(names), run.parts[2])
+    run.habits = find_weaknesses(mine.name, deviations, deviations_before)
 
 
 def _deviations(
     run: _Run, records: Sequence[tuple[str, GameRecord]], name: str, share: float
 ) -> list[list[Deviation]]:
-    """What a bot of this name did in each game otherwise than the policy, as far as time allows."""
+    """Return the decisions of a bot in which a simple strong policy acts otherwise, by game.
+
+    records  games with their paths
+    name     the bot's name in the records
+    share    share of the whole time at which the search ends; later games are left out
+
+    After Ctrl-C the run is marked as ended.
+    """
     from deepsea_arena.analysis import Analysis, AnalysisSettings
     from deepsea_arena.weaknesses import games_of_bots
 
     settings = AnalysisSettings(run.effort, bot=name, deviations=True)
     analysis = Analysis(counted(records, "reading the records"), settings)
-    refuse_more = run.limit(share)
+    check_time = run.limit(share)
     with Progress(analysis.steps, "decisions", printed=True) as progress:
 
         def on_steps(steps: int) -> None:
             progress.advance(steps)
-            refuse_more()
+            check_time()
 
         try:
-            analyses = analysis.run(workers=run.play.workers, on_steps=on_steps, enough=_Enough)
+            analyses = analysis.run(workers=run.play.workers, on_steps=on_steps, enough=_TimeIsOver)
         except KeyboardInterrupt:
             analyses, analysis.interrupted = [], "before its first decision"
     if analysis.interrupted:
         run.ended = True
         run.ended_at = f"{run.result.games} games, while decisions were judged"
-    bots = games_of_bots(counted(analyses, "looking for habits")).items()
-    return next((games for seat, games in bots if seat.name == name), [])
+    for seat, games in games_of_bots(counted(analyses, "looking for habits")).items():
+        if seat.name == name:
+            return games
+    return []
 
 
-def _compare(run: _Run, rival: BotSpec, text: str) -> None:
-    """The comparison, at a table of as many seats."""
+def _play_comparison(run: _Run, rival: BotSpec, text: str) -> None:
+    """Compare the bot with its rival, at tables with as many seats as in the match.
+
+    text  text of the seed
+    """
     from deepsea_cli.verdict_report import comparison_note
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 
@@ -379,21 +420,22 @@ def _compare(run: _Run, rival: BotSpec, text: str) -> None:
         **run.play.settings(text) | {"hosting": match.hosting},
     )
     games = run.comparison = CompareGames(settings)
-    refuse_more = run.limit(1.0)
+    check_time = run.limit(1.0)
 
     def on_block(_played: PlayedBlock) -> None:
         progress.advance(note=comparison_note(games.comparison))
-        refuse_more()
+        check_time()
 
-    with Progress(games.left, "blocks", printed=True) as progress, suppress(_Enough):
+    with Progress(games.left, "blocks", printed=True) as progress, suppress(_TimeIsOver):
         run.ended = run.play.run(games.play, on_block)
         run.ended_at = count(games.comparison.blocks, "block")
 
 
-# Output
+# ----- Output
 
 
 def _document(run: _Run, rival: _Rival | None, versions: Versions, text: str) -> dict[str, Any]:
+    """Return the results of the run as the document that `--json` prints; `text` is the seed's."""
     from deepsea_arena.documents import to_object
     from deepsea_cli.verdict_report import comparison_document
 
@@ -413,6 +455,12 @@ def _document(run: _Run, rival: _Rival | None, versions: Versions, text: str) ->
 def _report(
     run: _Run, bot: str, rival: _Rival | None, versions: Versions, text: str, *, verbose: bool
 ) -> None:
+    """Print the verdict, the result of the match, the habits and their changes.
+
+    bot      argument of the command that names the bot, for commands to copy
+    text     text of the seed
+    verbose  print the tables of match and comparison and the whole report of habits, too
+    """
     from deepsea_cli.match_report import explain_faults
 
     _print_verdict(run, bot, rival, versions)
@@ -432,10 +480,14 @@ def _report(
         _print_habits(run, run.habits, bot)
         _print_changes(run.habits, versions)
     if verbose:
-        _print_all(run, text)
+        _print_tables(run, text)
 
 
 def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions) -> None:
+    """Print which of the bot and its rival is stronger, and what to do next.
+
+    bot  argument of the command that names the bot
+    """
     comparison, best = run.comparison, versions.best
     if comparison is None or rival is None or not comparison.comparison.blocks:
         if best is None:
@@ -445,8 +497,8 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
         else:
             echo(f"version {run.number} was not compared with version {best.number}, your best")
         return
-    found = comparison.comparison
-    match found.verdict:
+    outcome = comparison.comparison
+    match outcome.verdict:
         case "A" if rival.is_best:
             echo(f"stronger than {rival.name}: version {run.number} is your best now")
         case "A":
@@ -460,34 +512,44 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
             echo(f"no difference larger than {margin} from {rival.words}")
         case None:
             echo(f"undecided against {rival.words}")
-    low, high = found.placement.interval
-    ours, theirs = (mean[0] for mean in found.means)
+    low, high = outcome.placement.interval
+    ours, theirs = (mean[0] for mean in outcome.means)  # the first mean is of placement scores
     echo(
         f"  its placement score is {abs(ours - theirs):.2f} "
-        f"{'higher' if ours >= theirs else 'lower'} in {count(found.games, 'game')}, with 95 % "
+        f"{'higher' if ours >= theirs else 'lower'} in {count(outcome.games, 'game')}, with 95 % "
         f"between {low:+.2f} and {high:+.2f} (1: first of the table, 0: last)"
     )
-    if found.verdict == "B" and rival.is_best and best is not None:
+    if outcome.verdict == "B" and rival.is_best and best is not None:
         _print_way_back(run.settings.bots[0], best.program, bot)
-    elif found.verdict is None:
+    elif outcome.verdict is None:
         echo("  to play on until it is decided:")
         print_command("deepsea-referee", "compare", bot, rival.argument, "--until-decided")
 
 
 def _print_way_back(mine: BotSpec, program: Path, bot: str) -> None:
-    """The command that brings the best version's files back."""
+    """Print the command that restores the files of the best version.
+
+    program  folder with these files
+    bot      argument that names the bot now
+
+    Nothing is printed for a bot that is neither a single file nor a folder.
+    """
     from deepsea_bundle.program import SINGLE
 
-    place = bot.removesuffix(mine.parameters)
+    path = bot.removesuffix(mine.parameters)
     if mine.single:
         echo("  to go back to it:")
-        print_command("cp", str(program / SINGLE), place)
+        print_command("cp", str(program / SINGLE), path)
     elif mine.source is not None and mine.source.is_dir():
         echo("  to go back to it:")
-        print_command("cp", "-r", f"{program}/.", place)
+        print_command("cp", "-r", f"{program}/.", path)
 
 
 def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
+    """Print the habits that cost most, each with the position that shows it most clearly.
+
+    bot  argument of the command that names the bot
+    """
     from deepsea_arena.weaknesses import phrase_of
 
     click.echo()
@@ -508,62 +570,67 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
                 f"   clearest: {Path(position.record).name}, decision {position.decision}: "
                 f"{position.policy} instead of {position.played}"
             )
-            _print_line(run, position)
+            _print_deciding_line(run, position)
     clearest = [position for habit in shown for position in habit.clearest[:1]]
     if clearest:
-        _print_next(run, clearest[0], bot)
+        _print_next_commands(run, clearest[0], bot)
 
 
-def _print_line(run: _Run, position: Deviation) -> None:
-    """The line of the bot's program that decided, where the bot runs in this process anyway.
+def _print_deciding_line(run: _Run, position: Deviation) -> None:
+    """Print the line of the bot's program that decided, if the bot runs in this process anyway.
 
-    A bot in a process or the sandbox is not run here unasked: its author does that by the command
-    `debug`, which names the line, too.
+    A bot in a process or the sandbox never runs in this process without a command of its author:
+    `debug` does that, and prints the line, too. Nothing is printed if the bot was slow, since it
+    has to repeat all its decisions of the game.
     """
     from deepsea_referee.bots.loading import load
     from deepsea_referee.workbench.replay import deciding_line
 
     record = dict(run.records)[position.record]
-    so_far = record.decisions[: position.decision + 1]
-    us = sum(decision.us for decision in so_far if decision.seat == position.seat)
-    if not run.play.in_process or us > REPEATED_US:
+    decisions = record.decisions[: position.decision + 1]
+    replay_us = sum(decision.us for decision in decisions if decision.seat == position.seat)
+    if not run.play.in_process or replay_us > REPLAY_LIMIT_US:
         return
     mine = run.settings.bots[0]
-    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # it has printed that before
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the match has shown its output
         line = deciding_line(record, position.decision, load(mine), mine.home)
     if line is not None:
         click.echo(fit(f"   decided by {line.in_words()}", width()))
 
 
-def _print_next(run: _Run, position: Deviation, bot: str) -> None:
-    """The commands that show a position, and try out what is better there."""
+def _print_next_commands(run: _Run, position: Deviation, bot: str) -> None:
+    """Print the commands that show a position, and try out the better action there."""
     from deepsea_cli.next_steps import print_look, print_try
 
     echo("to look at the first of these, and to try out what is better:")
-    at = (position.record, dict(run.records)[position.record], position.decision)
-    print_look(*at, bot)
-    print_try(*at, position.policy)
+    record = dict(run.records)[position.record]
+    print_look(position.record, record, position.decision, bot)
+    print_try(position.record, record, position.decision, position.policy)
 
 
 def _print_changes(habits: Weaknesses, versions: Versions) -> None:
+    """Print the habits that have surely become worse or better since the best version."""
     from deepsea_arena.weaknesses import WORTH
 
     if not habits.before or versions.best is None:
         return
     click.echo()
-    since = f"since version {versions.best.number}"
-    # Where it is ahead of the policy before and now, nothing is lost.
+    since_version = f"since version {versions.best.number}"
+    # A habit that costs next to nothing before and now is no change that matters.
     changes = [change for change in habits.changes if max(change.now, change.before) > WORTH]
     if not changes:
-        echo(f"{since}: no habit has surely changed")
+        echo(f"{since_version}: no habit has surely changed")
     for change in changes[:CHANGES]:
         word = "worse" if change.more > 0 else "better"
         now, before = max(0.0, change.now), max(0.0, change.before)
-        echo(f"{since} {word}: {change.situation}: {now:.2f} a game, it was {before:.2f}")
+        echo(f"{since_version} {word}: {change.situation}: {now:.2f} a game, it was {before:.2f}")
 
 
-def _print_all(run: _Run, text: str) -> None:
-    """The tables of match and comparison, and the whole report."""
+def _print_tables(run: _Run, text: str) -> None:
+    """Print the tables of match and comparison, and the whole report of habits.
+
+    text  text of the seed
+    """
     from deepsea_cli.analysis_report import print_weaknesses
     from deepsea_cli.match_report import report
     from deepsea_cli.verdict_report import report_comparison

@@ -1,12 +1,9 @@
-"""Groups of commands whose modules are imported when they are called.
+"""Groups of commands that are imported when they are called, and additions to their help.
 
 Invariant: listing the commands imports none of them, nor does completing their names; a command's
-module is imported for its own help or its call. So the short help of a command is written with the
-group. lazy.py has the examples of each command, and the options that only `--help-all` lists.
-
-What the help of each command has beside its text: examples, and options that it does not list.
-
-A command's words are those that call it: `match`, `ladder run`; those of the program are empty.
+module is imported for its own help or its call. So the short help of a command is written with its
+group. EXAMPLES has the examples in each command's help, and RARE the options that only `--help-all`
+lists, both by the words that call a command: `match`, `ladder run`, or "" for the program itself.
 """
 
 from __future__ import annotations
@@ -25,6 +22,8 @@ if TYPE_CHECKING:
 
 
 PROGRAM = "deepsea-referee"
+# click's script for bash empties the names that were found when it meets an entry for files. The
+# second text replaces the first one, and adds the files to the names.
 _FILES_ALONE = """'file' ]]; then
             COMPREPLY=()
             compopt -o default
@@ -36,21 +35,21 @@ _FILES_TOO = """'file' ]]; then
 
 
 class LazyCommand(NamedTuple):
-    """A command of a group."""
+    """The place of a command that is not imported yet, and its line in the list of commands."""
 
     place: str
     """MODULE:ATTRIBUTE of the command."""
     line: str
-    """Its short help in the list of commands."""
+    """Short help in the list of commands."""
     section: str = "Commands"
-    """The heading above it in this list."""
+    """Heading above the command in the list."""
 
 
 class LazyGroup(click.Group):
-    """A group.
+    """A group whose commands are imported one by one, when they are needed.
 
-    entries  its commands by name, in the order of help
-    words    what stands between the program's name and theirs
+    entries  the commands by name, in the order of help
+    words    words between the program's name and a command's name, such as "ladder author"
     """
 
     def __init__(
@@ -64,6 +63,7 @@ class LazyGroup(click.Group):
         return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command of this name and return it; None if there is no such command."""
         if cmd_name not in self._entries:
             return None
         entry = self._entries[cmd_name]
@@ -76,25 +76,30 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if (name := args[0]) not in self._entries:
+        """Find the command that the arguments begin with; suggest a name for a misspelt one."""
+        name = args[0]
+        if name not in self._entries:
             import difflib  # rarely needed
 
-            if near := difflib.get_close_matches(name, self._entries, 1):
-                ctx.fail(f"there is no command {name!r}: did you mean {near[0]!r}?")
+            similar = difflib.get_close_matches(name, self._entries, n=1)
+            if similar:
+                ctx.fail(f"there is no command {name!r}: did you mean {similar[0]!r}?")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a word to commands and options; click's own method would import all commands."""
         from click.shell_completion import CompletionItem
 
-        # As with the list of commands: click's own would import them all.
-        return [
+        commands = [
             CompletionItem(name, help=entry.line)
             for name, entry in self._entries.items()
             if name.startswith(incomplete)
-        ] + click.Command.shell_complete(self, ctx, incomplete)
+        ]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return commands + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # click's own asks every command, which would import them all.
+        """Write the list of commands; click's own method would import all commands."""
         width = max(map(len, self._entries))
         for section, items in groupby(self._entries.items(), lambda item: item[1].section):
             with formatter.section(section):
@@ -112,53 +117,67 @@ def completion(ctx: click.Context, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    assert found is not None
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
-    script = found(ctx.find_root().command, {}, PROGRAM, variable).source()
-    # In click's script for bash the entry for files empties the list of names before it.
+    script = completion_class(ctx.find_root().command, {}, PROGRAM, variable).source()
     click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
 
 
 def documented(command: click.Command, words: str) -> click.Command:
-    """Add the examples of its words to its help, and `--help-all`; the same command again."""
+    """Add the examples and `--help-all` to the help of a command, and return the same command.
+
+    words  words that call the command, as in EXAMPLES and RARE
+
+    Rare options are hidden in the usual help. A command that has `--help-all` is not changed again.
+    """
     if command.params and command.params[-1].name == "help_all":
         return command
     rare = {*RARE.get(words, "").split()}
     options = [option for option in command.params if isinstance(option, click.Option)]
     for option in options:
-        option.hidden |= not rare.isdisjoint(option.opts)
+        option.hidden = option.hidden or not rare.isdisjoint(option.opts)
         if isinstance(option.show_default, str):  # click would put parentheses around it
             option.help = f"{option.help}  [default: {option.show_default}]"
             option.show_default = False
     hidden = sum(option.hidden for option in options)
     program = f"  {PROGRAM} {words}".rstrip()
     lines = "\n".join(f"{program} {line}".rstrip() for line in EXAMPLES.get(words, ()))
-    full = "\n\n".join(filter(None, (f"\b\nExamples:\n{lines}", command.epilog)))
-    more = f"\n\n--help-all lists {hidden} more option{'s' * (hidden > 1)}." if hidden else ""
-    command.epilog = full + more
-    everything = click.Option(
+    epilog = f"\b\nExamples:\n{lines}"  # \b: click does not wrap these lines
+    if command.epilog:
+        epilog += f"\n\n{command.epilog}"
+    command.epilog = epilog
+    if hidden:
+        command.epilog += f"\n\n--help-all lists {hidden} more option{'s' if hidden > 1 else ''}."
+    help_all = click.Option(
         ("--help-all",),
         is_flag=True,
         is_eager=True,
         expose_value=False,
         hidden=True,
-        callback=partial(_print_all, full),
+        callback=partial(_print_full_help, epilog),
     )
-    command.params.append(everything)
+    command.params.append(help_all)
     return command
 
 
-def _print_all(epilog: str, ctx: click.Context, asked: click.Parameter, wanted: bool) -> None:
-    """Print the help with every option."""
-    if wanted and not ctx.resilient_parsing:
-        whole = copy(ctx.command)
-        whole.epilog = epilog
-        whole.params = [copy(param) for param in ctx.command.params if param is not asked]
-        for param in whole.params:
+def _print_full_help(
+    epilog: str, ctx: click.Context, help_all: click.Parameter, is_given: bool
+) -> None:
+    """Print the help with rare options and exit, if --help-all is given; a callback of click.
+
+    epilog    end of the help, without the line on --help-all
+    help_all  this option itself, which is not listed
+    """
+    if is_given and not ctx.resilient_parsing:
+        # Copies, because the same command may print its usual help later in this process.
+        command = copy(ctx.command)
+        command.epilog = epilog
+        command.params = [copy(param) for param in ctx.command.params if param is not help_all]
+        for param in command.params:
             if isinstance(param, click.Option):
                 param.hidden = False
-        click.echo(whole.get_help(ctx))
+        click.echo(command.get_help(ctx))
         ctx.exit()
 
 
@@ -180,7 +199,7 @@ RARE: Mapping[str, str] = {
     "ladder tournament": "--bot-uids --cluster",
     "ladder serve": "--trusted-proxy",
 }
-"""Options that only `--help-all` lists, by the command's words."""
+"""Options that only `--help-all` lists, by the words that call the command."""
 
 EXAMPLES: Mapping[str, Sequence[str]] = {
     "": ("new mine", "match mine greedy cautious --games 20 --out runs/first", "improve mine"),
@@ -291,4 +310,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "ladder restore": ("ladder.backup --dry-run",),
     "ladder upgrade": ("",),
 }
-"""What follows a command's words in lines that run as they stand, with the bot `mine` of `new`."""
+"""Arguments of examples by the words that call the command; each runs as it stands.
+
+The bot `mine` is the one that the first example of the program makes.
+"""

@@ -1,6 +1,6 @@
 """`deepsea-referee match`: plays games between bots and prints the results.
 
-Converts arguments to `MatchSettings` and decides nothing; match_report.py prints the results.
+The options become `MatchSettings`, and nothing is decided here; match_report.py prints the results.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class MatchOptions:
 
     @property
     def level(self) -> IsolationLevel:
-        """The isolation that is asked for; bots over TCP or in this process have no sandbox."""
+        """Isolation of the bots; bots over TCP or in this process have no sandbox."""
         return "process" if self.in_process or self.tcp else self.isolation
 
 
@@ -113,15 +113,15 @@ def command(options: MatchOptions) -> None:
     Exit status: 0 played, even with faults of bots; 1 every game was void.
     """
     rules = load_rules(options.rules)
-    drawn = PlotFile(options.plot)
+    plot_file = PlotFile(options.plot)
     ctx = click.get_current_context()
-    _refuse_together(ctx, options)
+    _refuse_contradictions(ctx, options)
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
 
     specs = [looked_at(resolve(bot)) for bot in options.bots]
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(options.level) as begun:
+    with SYSTEM.begin_test(options.level) as sandbox_test:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
@@ -129,13 +129,13 @@ def command(options: MatchOptions) -> None:
         from deepsea_referee.results_folder import ResultsFolder
         from deepsea_referee.shared_match import run_match
 
-        chosen = SYSTEM.choose(options.level, begun)
+        isolation = SYSTEM.choose(options.level, sandbox_test)
 
     text = seed_text(options.seed)
     settings = MatchSettings(
         bots=specs,
         hosting=Hosting(
-            isolation=chosen,
+            isolation=isolation,
             freeze=options.freeze,
             tcp_host="127.0.0.1" if options.tcp else SYSTEM.tcp_host,
         ).for_one_of(options.workers or 1),
@@ -159,27 +159,27 @@ def command(options: MatchOptions) -> None:
 
         report = partial(click.echo, err=True)
         play = partial(match_on_cluster, settings, options.cluster, report=report)
-    drawn.begin(specs)
+    plot_file.begin(specs)
     keeps_results = options.out or options.json
     shows_progress = not (options.quiet or options.show_output) and options.games > 1
     with ResultsFolder(options.out, specs) if keeps_results else nullcontext() as results:
         with Progress(options.games, wanted=shows_progress) as progress:
-            result, ended = _play(play, results, progress, (drawn.add, page.add))
-        drawn.write(match_report.facts(result, text), settings.time_control)
+            result, ended = _play(play, results, progress, (plot_file.add, page.add))
+        plot_file.write(match_report.facts(result, text), settings.time_control)
         if options.json and results is not None:
             for piece in results.document.pieces(result):
                 click.echo(piece, nl=False)
     has_results = result.games or result.voids.count or not result.interrupted
     if has_results and not options.json and not options.quiet:
-        # How to repeat it is news if the seed was not chosen, or something went wrong.
-        news = options.seed is None or result.faults.count or result.voids.count
-        again = (*options.bots, *_unusual(ctx, options)) if news else None
+        # The user needs the command that repeats the match if the seed is new, or after a fault.
+        prints_command = options.seed is None or result.faults.count or result.voids.count
+        again = (*options.bots, *_unusual(ctx, options)) if prints_command else None
         match_report.report(result, text, options.out, again=again)
         tables = min(options.tables or 1, options.games // (options.workers or 1))
         if tables > result.tables == 1 < result.games:
             echo("one table: not every bot declares concurrent_games (see check)")
         if result.games:
-            drawn.say_where()
+            plot_file.say_where()
     page.open()
     where = f"; their records are in {options.out}" if options.out and result.games else ""
     raise_early_end(ended, f"{result.games} of {options.games} games{where}")
@@ -191,15 +191,20 @@ def _play(
     play: Callable[..., MatchResult],
     results: ResultsFolder | None,
     progress: Progress,
-    watching: Iterable[Callable[[GameResult, GameRecord], object]],
+    listeners: Iterable[Callable[[GameResult, GameRecord], object]],
 ) -> tuple[MatchResult, EndedEarly]:
-    """Play the match, and let what watches it have each game that counts."""
+    """Play the match, and return its result and what ended it early.
+
+    play       function that plays the match, with the callbacks `on_game` and `on_void`
+    results    folder that gets each game and the result, if there is one
+    listeners  functions that get each game that counts
+    """
     from deepsea_referee.summary import BotHangs
 
     def on_game(outcome: GameResult, record: GameRecord) -> object:
         progress.advance()
-        for watch in watching:
-            watch(outcome, record)
+        for listener in listeners:
+            listener(outcome, record)
         return None if results is None else results.add(outcome, record)
 
     def on_void(void: VoidGame) -> object:
@@ -217,22 +222,27 @@ def _play(
 
 
 def _shown(
-    wanted: tuple[str, ...], words: tuple[str, ...], specs: Sequence[BotSpec]
+    names: tuple[str, ...], arguments: tuple[str, ...], specs: Sequence[BotSpec]
 ) -> frozenset[int]:
-    """The bots with output to show, named as on the command line or as in the table."""
+    """Return the indices of the bots whose output is shown, for --show-output.
+
+    names      values of the option, each an argument for a bot or a bot's name in the table
+    arguments  arguments for the bots, in the order of `specs`
+    """
     from deepsea_referee.bots.resolve import with_unique_names
 
-    names = [bot.name for bot in with_unique_names(specs)]
-    found: set[int] = set()
-    for name in wanted:
-        bots = {i for i, known in enumerate(zip(words, names, strict=True)) if name in known}
+    bot_names = [bot.name for bot in with_unique_names(specs)]
+    shown: set[int] = set()
+    for name in names:
+        both = enumerate(zip(arguments, bot_names, strict=True))
+        bots = {bot for bot, argument_and_name in both if name in argument_and_name}
         if not bots:
-            raise UserError(f"--show-output {name!r} is none of the bots: {', '.join(names)}")
-        found |= bots
-    return frozenset(found)
+            raise UserError(f"--show-output {name!r} is none of the bots: {', '.join(bot_names)}")
+        shown |= bots
+    return frozenset(shown)
 
 
-def _refuse_together(ctx: click.Context, options: MatchOptions) -> None:
+def _refuse_contradictions(ctx: click.Context, options: MatchOptions) -> None:
     """Raise UserError for options that exclude each other."""
     if options.in_process:
         for name in ("tcp", "isolation", "freeze", "tables", "cluster"):
@@ -246,7 +256,7 @@ def _refuse_together(ctx: click.Context, options: MatchOptions) -> None:
 
 
 def _unusual(ctx: click.Context, options: MatchOptions) -> list[str]:
-    """Return the words of the given options that change the games, to repeat them."""
+    """Return the options that were given and change the games, for a command that repeats them."""
     words = []
     for name in ("rules", "clock", "seating"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:

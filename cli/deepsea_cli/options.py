@@ -1,7 +1,8 @@
-"""Arguments that several commands share: rule sets, records, and how games are played.
+"""Options of commands: how a command gets them as one object, and those that commands share.
 
-Arguments are interpreted here alone. An argument that cannot be read raises a one-line error that
-names it.
+A command's options are a frozen dataclass, which `with_options` fills. The options that several
+commands share are interpreted here alone; an argument that cannot be read raises a one-line error
+that names it.
 """
 
 from __future__ import annotations
@@ -39,9 +40,12 @@ _Options = TypeVar("_Options")
 
 RULES_HELP = f"A preset's name, or a TOML file with a rule set of your own.  [default: {DEFAULT}]"
 
-# Far more than any game needs; a larger file is given by mistake.
 LARGEST_FILE = 4 * 1024 * 1024
+"""Number of bytes of a record or a rule set; a larger file is given by mistake."""
 LARGEST_NUMBER = 10**12
+"""Largest number that an option takes."""
+
+# ----- Options as one object
 
 
 def with_options(
@@ -124,6 +128,9 @@ def _options_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
     return kind(**arguments)
 
 
+# ----- Types and makers of options
+
+
 class WholeNumber(click.IntRange):
     """A whole number in a range; without an upper bound at most LARGEST_NUMBER."""
 
@@ -135,7 +142,10 @@ class WholeNumber(click.IntRange):
 
 
 class DecimalNumber(click.FloatRange):
-    """A number in a range, of at most LARGEST_NUMBER; not NaN, which is in every range of click."""
+    """A number in a range and of at most LARGEST_NUMBER.
+
+    NaN is refused here, because click takes it for a number of any range.
+    """
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -147,9 +157,10 @@ class DecimalNumber(click.FloatRange):
 def _warn_of_workers(
     _ctx: click.Context, _param: click.Parameter, workers: int | None
 ) -> int | None:
+    """Warn on stderr of more workers than this machine has CPUs; a callback of click."""
     if workers is None or workers == 1:
         return workers
-    from deepsea_referee.system import SYSTEM  # where one is enough it is not needed
+    from deepsea_referee.system import SYSTEM  # its import takes time, and most use one worker
 
     cpus = SYSTEM.cpus()
     if workers > cpus:
@@ -162,7 +173,11 @@ def _warn_of_workers(
 
 
 def workers_option(most: int, help_text: str, default: int | None = None) -> Callable[[_F], _F]:
-    """`--workers`, which warns of more workers than CPUs; `default`: what stands for the 1."""
+    """Return the option `--workers`, which warns of more workers than CPUs.
+
+    Help shows 1 as its default in any case; with the default None a command can tell that the
+    option was not given.
+    """
     return click.option(
         "--workers",
         metavar="N",
@@ -175,21 +190,22 @@ def workers_option(most: int, help_text: str, default: int | None = None) -> Cal
 
 
 def seats_option(default: str) -> Callable[[_F], _F]:
-    """`--seats` of `compare`, `rank` and `tune`; `default` says in words which are the usual."""
+    """Return the option `--seats` of `compare`, `rank` and `tune`; `default` is in words."""
     help_text = f"Seats at the table.  [default: {default}]"
     return number_option("--seats", help=help_text)
 
 
-def seed_option(same: str) -> Callable[[_F], _F]:
-    """`--seed`; `same` is what a text for it gives again."""
-    help_text = f"Seed text: the same text gives the same {same}."
+def seed_option(repeated: str) -> Callable[[_F], _F]:
+    """Return the option `--seed`; its help says that the same text gives the same `repeated`."""
+    help_text = f"Seed text: the same text gives the same {repeated}."
     return click.option("--seed", metavar="TEXT", help=help_text)
 
 
 class NewFile(click.Path):
-    """A file that a command is to write, which must not exist; it may have to end in a suffix."""
+    """The path of a file that a command will write, and which must not exist yet."""
 
     def __init__(self, *suffixes: str) -> None:
+        """Accept file names with one of these suffixes, such as ".svg", or any without suffixes."""
         super().__init__(path_type=Path)
         self._suffixes = suffixes
 
@@ -197,31 +213,30 @@ class NewFile(click.Path):
         path = Path(str(super().convert(value, param, ctx)))
         name = "" if param is None else param.opts[-1]
         if self._suffixes and path.suffix.lower() not in self._suffixes:
-            ends = " or ".join(self._suffixes)
-            raise UserError(f"{name} {str(path)!r}: the name has to end in {ends}")
+            suffixes = " or ".join(self._suffixes)
+            raise UserError(f"{name} {str(path)!r}: the name has to end in {suffixes}")
         refuse_unwritable(name, path)
         return path
 
 
 def new_file_option(
-    *names: str, suffixes: tuple[str, ...] = (), metavar: str = "FILE", **rest: Any
+    *names: str, suffixes: tuple[str, ...] = (), metavar: str = "FILE", **settings: Any
 ) -> Callable[[_F], _F]:
-    """An option that is a file to be written."""
-    return click.option(*names, metavar=metavar, type=NewFile(*suffixes), **rest)
+    """Return an option for the path of a file that the command will write."""
+    return click.option(*names, metavar=metavar, type=NewFile(*suffixes), **settings)
 
 
-def path_option(*names: str, metavar: str = "FILE", **rest: Any) -> Callable[[_F], _F]:
-    """An option that is a file or a folder."""
-    return click.option(*names, metavar=metavar, type=click.Path(path_type=Path), **rest)
+def path_option(*names: str, metavar: str = "FILE", **settings: Any) -> Callable[[_F], _F]:
+    """Return an option for the path of a file or a folder."""
+    return click.option(*names, metavar=metavar, type=click.Path(path_type=Path), **settings)
 
 
 def number_option(
-    *names: str, least: int = 1, most: int | None = None, metavar: str = "N", **rest: Any
+    *names: str, least: int = 1, most: int | None = None, metavar: str = "N", **settings: Any
 ) -> Callable[[_F], _F]:
-    """An option that is a whole number; its help shows the default, if there is one."""
-    kind = WholeNumber(least, most)
-    rest.setdefault("show_default", "default" in rest)
-    return click.option(*names, metavar=metavar, type=kind, **rest)
+    """Return an option for a whole number; help shows the default, if there is one."""
+    settings.setdefault("show_default", "default" in settings)
+    return click.option(*names, metavar=metavar, type=WholeNumber(least, most), **settings)
 
 
 def decimal_option(
@@ -230,42 +245,46 @@ def decimal_option(
     most: float | None = None,
     metavar: str = "X",
     over: bool = False,
-    **rest: Any,
+    **settings: Any,
 ) -> Callable[[_F], _F]:
-    """An option that is a number, more than `least` if `over`; its help shows the default."""
+    """Return an option for a decimal number; help shows the default.
+
+    over  True if `least` itself is not allowed
+    """
     kind = DecimalNumber(least, most, min_open=over)
-    return click.option(*names, metavar=metavar, type=kind, show_default=True, **rest)
+    return click.option(*names, metavar=metavar, type=kind, show_default=True, **settings)
 
 
 class Seat(click.ParamType[str]):
-    """A seat's letter, of either case, or one of the words of `others`."""
+    """The letter of a seat, in upper or lower case, or another word such as "random"."""
 
     name = "letter"
 
     def __init__(self, *others: str) -> None:
+        """Accept the letters of seats and the words `others`."""
         self._known = {known.lower(): known for known in (*SEAT_LETTERS, *others)}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        found: str | None = self._known.get(str(value).lower())
-        if found is None:
+        seat: str | None = self._known.get(str(value).lower())
+        if seat is None:
             known = ", ".join(self._known.values())
             self.fail(f"{value!r} is no seat: name one of {known}", param, ctx)
-        return found
+        return seat
 
 
 SEAT = Seat()
 
 
 def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
-    """The names that a shell may complete a word to, and files."""
+    """Return a shell's completions of a word: the names that begin with it, and files."""
     from click.shell_completion import CompletionItem
 
-    known = [CompletionItem(name) for name in names if name.startswith(word)]
-    return [*known, CompletionItem(word, type="file")]
+    items = [CompletionItem(name) for name in names if name.startswith(word)]
+    return [*items, CompletionItem(word, type="file")]
 
 
 def shown_hints() -> Hints:
-    """The hints that this command has shown."""
+    """Return the hints that the running command has shown, to show none of them again."""
     from deepsea_referee.bots.output import Hints
 
     hints = click.get_current_context().meta.setdefault(Hints.__module__, Hints())
@@ -274,7 +293,10 @@ def shown_hints() -> Hints:
 
 
 def looked_at(bot: BotSpec) -> BotSpec:
-    """The same bot, after hints on its program such as a misspelt method, once in a command."""
+    """Show hints on the program of a bot, such as a misspelt method, and return the same bot.
+
+    A command shows each hint once, and none with --quiet.
+    """
     from deepsea_referee.bots.output import hints_of
 
     if not click.get_current_context().params.get("quiet"):
@@ -283,15 +305,18 @@ def looked_at(bot: BotSpec) -> BotSpec:
 
 
 def complete_bot(_ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
-    """A sample bot's name, or a file; of a list with commas its last bot."""
+    """Complete a bot to the name of a sample bot or to a file.
+
+    In a list with commas the last bot is completed.
+    """
     from deepsea_referee.bots.resolve import sample_bots
 
-    before, comma, _ = word.rpartition(",")
-    return _completions([f"{before}{comma}{name}" for name in sample_bots()], word)
+    other_bots, comma, _ = word.rpartition(",")
+    return _completions([f"{other_bots}{comma}{name}" for name in sample_bots()], word)
 
 
 def complete_rules(_ctx: click.Context, _param: click.Parameter, word: str) -> list[CompletionItem]:
-    """A preset's name, or a file."""
+    """Complete a rule set to the name of a preset or to a file."""
     return _completions(PRESETS, word)
 
 
@@ -304,8 +329,13 @@ rules_option = click.option(
 )
 
 
-def _scheduler(_ctx: click.Context, option: click.Parameter, address: str | None) -> str | None:
-    """The address of a Dask scheduler; one without a port would be tried for half a minute."""
+def _checked_scheduler(
+    _ctx: click.Context, option: click.Parameter, address: str | None
+) -> str | None:
+    """Return the address of a Dask scheduler, refusing one without a port; a callback of click.
+
+    Dask would try to connect to an address without a port for half a minute.
+    """
     if address is None:
         return None
     try:
@@ -322,13 +352,13 @@ def _scheduler(_ctx: click.Context, option: click.Parameter, address: str | None
 cluster_option = click.option(
     "--cluster",
     metavar="ADDRESS",
-    callback=_scheduler,
+    callback=_checked_scheduler,
     help="Play on the workers of the Dask scheduler at ADDRESS, such as tcp://host:8786.",
 )
 
 
 def refuse_workers_of_cluster(cluster: str | None, workers: int | None) -> None:
-    """Raise UserError if both are given."""
+    """Raise UserError if --cluster and --workers are both given."""
     if cluster is not None and workers is not None:
         raise UserError("a cluster plays as many games as its workers have threads: omit --workers")
 
@@ -351,6 +381,7 @@ isolation_option = click.option(
 
 
 def _use_bot_uids(_ctx: click.Context, option: click.Parameter, text: str | None) -> None:
+    """Set the user ids for bots in sandboxes of this process; a callback of click."""
     if text is not None:
         from deepsea_referee.system import SYSTEM
 
@@ -402,17 +433,26 @@ class GroupPlay:
         workers_option(64, "Worker processes, each with its own bots.", default=1)
     )
 
-    def run(self, games: Callable[..., bool], on_news: Callable[..., object]) -> EndedEarly:
-        """Play games by their `play`, which calls `on_news`; returns what ended them early."""
+    def run(self, play: Callable[..., bool], on_progress: Callable[..., object]) -> EndedEarly:
+        """Play the games of a comparison, a ranking or a search with the workers of the options.
+
+        play         method that plays the games; it calls `on_progress` after each block or round,
+                     and returns True if Ctrl-C ended it
+
+        Returns what ended the games early.
+        """
         from deepsea_referee.summary import BotHangs
 
         try:
-            return games(on_news, workers=self.workers, in_process=self.in_process)
+            return play(on_progress, workers=self.workers, in_process=self.in_process)
         except BotHangs as error:
             return error
 
     def settings(self, text: str) -> dict[str, Any]:
-        """What the settings of any match take from it; `text` is that of the seed."""
+        """Return the arguments that these options give to the settings of a match.
+
+        text  the text of the seed, which is new if the option was not given
+        """
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.system import SYSTEM
@@ -428,24 +468,26 @@ class GroupPlay:
 
 
 def margin_option(counts_as: str) -> Callable[[_F], _F]:
-    """`--margin` of `compare` and `rank`."""
+    """Return the option `--margin`; `counts_as` is the word for a smaller difference."""
     from deepsea_referee.workbench.confidence import MARGIN
 
-    line = f"The largest difference in placement score that counts as {counts_as}."
-    return decimal_option("--margin", over=True, most=1, default=MARGIN, help=line)
+    help_text = f"The largest difference in placement score that counts as {counts_as}."
+    return decimal_option("--margin", over=True, most=1, default=MARGIN, help=help_text)
 
 
-def alpha_option(line: str) -> Callable[[_F], _F]:
-    """`--alpha` of `compare` and `rank`."""
+def alpha_option(help_text: str) -> Callable[[_F], _F]:
+    """Return the option `--alpha` of `compare` and `rank`."""
     from deepsea_referee.workbench.confidence import ALPHA
 
-    return decimal_option("--alpha", over=True, most=0.5, metavar="P", default=ALPHA, help=line)
+    return decimal_option(
+        "--alpha", over=True, most=0.5, metavar="P", default=ALPHA, help=help_text
+    )
 
 
 def precision_option(default: float) -> Callable[[_F], _F]:
-    """`--precision` of `analyse` and `improve`."""
-    line = "Compare options until the difference is known to ±X of placement score."
-    return decimal_option("--precision", least=0.005, most=0.2, default=default, help=line)
+    """Return the option `--precision` of `analyse` and `improve`."""
+    help_text = "Compare options until the difference is known to ±X of placement score."
+    return decimal_option("--precision", least=0.005, most=0.2, default=default, help=help_text)
 
 
 browser_option = click.option(
@@ -453,38 +495,48 @@ browser_option = click.option(
 )
 
 
-def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> str:
-    """The given seed, else that of what a folder has to go on from, else a new one.
+# ----- Seeds, rule sets and records
 
-    A text in any case, so that the games can be repeated.
+
+def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> str:
+    """Return the text of the seed: the one of the option, of the folder, or a new one.
+
+    given   the text of the option, or None
+    folder  folder of --out; if it has games of an earlier run, their seed goes on
+    kind    kind of the games in the folder, such as "comparison"
+
+    A new seed is a text, too, so that the games can be repeated.
     """
-    if given is None and folder is not None:
+    text = given
+    if text is None and folder is not None:
         from deepsea_referee.workbench.blocks import stored_seed
 
-        given = stored_seed(folder, kind)
-    if given is None:
+        text = stored_seed(folder, kind)
+    if text is None:
         from deepsea_sdk.entropy import fresh_seed
 
-        given = fresh_seed().hex()[:16]
-    return given
+        text = fresh_seed().hex()[:16]
+    return text
 
 
-def needs_linux(what: str) -> None:
-    """Raise UserError, elsewhere than on Linux."""
+def needs_linux(command_name: str) -> None:
+    """Raise UserError if this system is not Linux."""
     from deepsea_referee.system import SYSTEM
 
     if not SYSTEM.confines:
-        raise UserError(f"{what} needs Linux: run the ladder there, and match and compare here")
+        raise UserError(
+            f"{command_name} needs Linux: run the ladder there, and match and compare here"
+        )
 
 
-def plays_here(what: str) -> None:
-    """Prepare this machine for bots. Raises UserError, elsewhere than on Linux.
+def plays_here(command_name: str) -> None:
+    """Prepare this machine for bots, before the command starts a thread or a process.
 
-    Called before the command starts a thread or a process.
+    Raises UserError if this system is not Linux.
     """
     from deepsea_referee.system import SYSTEM
 
-    needs_linux(what)
+    needs_linux(command_name)
     SYSTEM.make_room()
 
 
@@ -500,7 +552,10 @@ def load_rules(text: str) -> RuleSet:
 
 
 def records_in(folder: Path) -> list[Path]:
-    """The records of a match's folder, in the order of its games; raises `UserError` for none."""
+    """Return the paths of the records in a match's folder, in the order of its games.
+
+    Raises UserError if there are none.
+    """
     records = sorted(folder.glob("game-*.json"))
     if not records:
         raise UserError(f"{folder}: there are no records (game-*.json) in this folder")
@@ -508,14 +563,14 @@ def records_in(folder: Path) -> list[Path]:
 
 
 def load_record(path: Path) -> GameRecord:
-    """Load the record in a file; raises `InvalidRecord` if it is damaged."""
+    """Load the record in a file, or from stdin for `-`; raises InvalidRecord if it is damaged."""
     with naming(Path("stdin") if str(path) == "-" else path):
         return GameRecord.from_json(read_text(path))
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with its record."""
+    """Add the path of the record's file to an InvalidRecord that is raised in the block."""
     try:
         yield
     except InvalidRecord as error:
@@ -523,10 +578,13 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_text(path: Path) -> str:
-    """Read the text of a file, or of stdin for `-`; raises `UserError` if it cannot be read."""
+    """Read the text of a file, or of stdin for `-`.
+
+    Raises UserError if the file cannot be read, is too large, or is no text.
+    """
     try:
         if str(path) == "-":
-            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
+            data = sys.stdin.buffer.read(LARGEST_FILE + 1)  # one byte more shows that it is longer
         else:
             with path.open("rb") as file:
                 data = file.read(LARGEST_FILE + 1)
@@ -540,7 +598,10 @@ def read_text(path: Path) -> str:
 
 
 def refuse_unwritable(option: str, path: Path) -> None:
-    """Raise UserError if the option's file exists, or cannot be written."""
+    """Raise UserError if the file exists, or cannot be written.
+
+    option  name of the option that has the path
+    """
     if path.exists() or path.is_symlink():
         raise UserError(f"{option} {str(path)!r} exists: name another file, or remove it first")
     try:

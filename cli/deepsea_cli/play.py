@@ -59,11 +59,11 @@ if TYPE_CHECKING:
     from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 
 OPPONENTS = ("cautious", "greedy", "heuristic")
-"""Sample bots of rising strength."""
+"""Sample bots of rising strength, which play if no bot is named."""
 WITH_HINTS = " (hints)"
-"""Follows the name in the record of a game in which the coach was asked."""
-MOST_GAMES = 1000
-"""In a browser, where each next game is asked for."""
+"""Added to the person's name in the record of a game in which it asked the coach."""
+MAX_BROWSER_GAMES = 1000
+"""Largest number of games in a browser, where the person asks for each further one."""
 
 
 @dataclass(frozen=True)
@@ -114,37 +114,41 @@ def command(options: PlayOptions) -> None:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
     you = BotSpec(checked("name", options.name), (), None, "")
     text = seed_text(options.seed)
-    number = SEAT_LETTERS.find(options.seat)
-    if number < 0:
-        number = Stream(seed_from_text(text), "seat of a person").uniform(len(specs) + 1)
-    if number > len(specs):
+    person_index = SEAT_LETTERS.find(options.seat)
+    if person_index < 0:  # a random seat
+        person_index = Stream(seed_from_text(text), "seat of a person").uniform(len(specs) + 1)
+    if person_index > len(specs):
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[len(specs)]}")
-    specs.insert(number, you)
+    specs.insert(person_index, you)
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(options.isolation) as begun:
+    with SYSTEM.begin_test(options.isolation) as sandbox_test:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results_folder import ResultsFolder
 
-        chosen = SYSTEM.choose(options.isolation, begun)
+        isolation = SYSTEM.choose(options.isolation, sandbox_test)
     settings = MatchSettings(
         bots=specs,
-        hosting=Hosting(isolation=chosen, freeze=options.freeze),
-        games=options.games or (MOST_GAMES if options.browser else 1),
+        hosting=Hosting(isolation=isolation, freeze=options.freeze),
+        games=options.games or (MAX_BROWSER_GAMES if options.browser else 1),
         rules=rules,
         seed=seed_from_text(text),
         output=OutputPlan(folder=options.out, hints=shown_hints()),
     )
     control = None if options.clock is None else TimeControl.parse(options.clock)
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         out = options.out
-        results = None if out is None else opened.enter_context(ResultsFolder(out, specs))
-        person = _at_page(opened, settings, number) if options.browser else _at_terminal(opened)
+        results = None if out is None else stack.enter_context(ResultsFolder(out, specs))
+        person: TerminalPerson | StoredPerson
+        if options.browser:
+            person = _person_at_page(stack, settings, person_index)
+        else:
+            person = _person_at_terminal(stack)
         sitting = _Sitting(
             settings,
-            number,
+            person_index,
             person,
             results,
             judges=not options.no_judge,
@@ -171,66 +175,79 @@ def command(options: PlayOptions) -> None:
         click.get_current_context().exit(NEGATIVE)
 
 
-def _at_terminal(opened: ExitStack) -> TerminalPerson:
+def _person_at_terminal(stack: ExitStack) -> TerminalPerson:
+    """Return the person at this terminal, who answers by keys; in a pipe it answers by lines.
+
+    stack  restores the terminal when it is closed
+    """
     from deepsea_cli.person import TerminalPerson, keys_of, lines_of
     from deepsea_referee.interrupts import WakePipe
 
     waker = WakePipe()
-    opened.callback(waker.close)
-    in_place = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    if not in_place:
+    stack.callback(waker.close)
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if not is_terminal:
         return TerminalPerson(lines_of(sys.stdin, waker), waker, in_place=False)
     from deepsea_cli.terminal_board import keys
 
-    read = keys_of(opened.enter_context(keys(waker)), waker)
-    return TerminalPerson(read, waker, in_place=True)
+    read_key = keys_of(stack.enter_context(keys(waker)), waker)
+    return TerminalPerson(read_key, waker, in_place=True)
 
 
-def _at_page(opened: ExitStack, settings: MatchSettings, number: int) -> StoredPerson:
-    """The person at the page of a ladder that is there as long as the games, and then until the
-    page is closed, for a minute or until Ctrl-C."""
+def _person_at_page(stack: ExitStack, settings: MatchSettings, person_index: int) -> StoredPerson:
+    """Return the person at the page of a throw-away ladder, which is opened in a browser.
+
+    stack         ends the ladder when it is closed: after the page is closed, a minute or Ctrl-C
+    person_index  index of the person among the bots of the match
+    """
     from deepsea_referee.clock import SystemClock
     from deepsea_referee.system import SYSTEM
     from deepsea_web.throwaway import ThrowawayLadder
 
-    ladder = opened.enter_context(ThrowawayLadder(settings, number, SystemClock()))
+    ladder = stack.enter_context(ThrowawayLadder(settings, person_index, SystemClock()))
 
-    @opened.callback
-    def stay() -> None:
+    @stack.callback
+    def wait_for_reader() -> None:
         if not ladder.person.interrupted:
             with suppress(KeyboardInterrupt):
                 ladder.wait()
 
     click.echo(f"play at {ladder.address}\nclosing the page or Ctrl-C ends the game", err=True)
-    # A browser in the terminal would hide this; and some return when their window is closed.
+    # A browser in the terminal would hide the line above. Some browsers return only when their
+    # window is closed, so a thread waits for them.
     if SYSTEM.opens_browsers():
         threading.Thread(target=webbrowser.open, args=(ladder.address,), daemon=True).start()
     return ladder.person
 
 
-class _Skipped(Exception):
-    """The person does not wait for the judgement."""
+class _JudgementSkipped(Exception):
+    """The person does not wait for the judgement of its decisions."""
 
 
 @dataclass(slots=True)
 class _Sitting:
-    """The games of a person with bots, and what comes between them."""
+    """The games of a person with bots, and the judgements and pauses between them."""
 
     settings: MatchSettings
-    number: int
-    """That of the person among the bots."""
+    person_index: int
+    """Index of the person among the bots of the match."""
     person: TerminalPerson | StoredPerson
     results: ResultsFolder | None
     judges: bool
+    """True if the person's decisions are judged after each game."""
     skips: bool
-    """Ctrl-C skips a judgement."""
+    """True if Ctrl-C during a judgement skips it, and does not end the games."""
     is_playing: bool = True
-    """A game is under way, not between games."""
-    judging: bool = False
+    """True during a game, False between games."""
+    is_judging: bool = False
     end: asyncio.Event = field(init=False)
+    """Set to end the games early; it is made in the event loop that plays them."""
 
     async def play(self, control: TimeControl | None) -> MatchResult:
-        """Play the games; Ctrl-C skips a judgement, else it ends them early."""
+        """Play the games, with the person's time control or without limit.
+
+        The first Ctrl-C during a judgement skips it; otherwise Ctrl-C ends the games early.
+        """
         from deepsea_referee.clock import SystemClock
         from deepsea_referee.interrupts import on_signals
         from deepsea_referee.match import play_match
@@ -245,7 +262,7 @@ class _Sitting:
             loop.call_soon_threadsafe(self.end.set)
 
         def interrupt() -> None:
-            if self.judging and self.skips and not self.person.skips:
+            if self.is_judging and self.skips and not self.person.skips:
                 self.person.skips = True
             else:
                 end()
@@ -257,35 +274,43 @@ class _Sitting:
                 self._on_void,
                 clock=clock,
                 interrupt=self.end,
-                players={self.number: partial(PersonSeat, self.person, control, clock)},
+                players={self.person_index: partial(PersonSeat, self.person, control, clock)},
             )
 
     def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None]:
-        seat = outcome.seats.index(self.number)
+        """Store a game and show its end; the next game begins when the returned future is done."""
+        seat = outcome.seats.index(self.person_index)
         if self.person.hints:
             seats = list(record.seats)
             seats[seat] = seats[seat]._replace(name=f"{seats[seat].name}{WITH_HINTS}")
             record = replace(record, seats=tuple(seats))
         if self.results is not None:
             self.results.add(outcome, record)
-        more = outcome.game < self.settings.games and not self.person.away
+        has_next = outcome.game < self.settings.games and not self.person.away
         self.is_playing = False
         judging = self.judges and not self.person.away
-        self.person.over(outcome.game, record, seat, judging=judging, more=more)
+        self.person.over(outcome.game, record, seat, judging=judging, more=has_next)
         if self.person.away:
             self.end.set()
         judge = partial(self._judge, outcome.game, record, seat)
         return self._pause(judge if judging else None)
 
     def _on_void(self, void: VoidGame) -> Future[None]:
+        """Store a void game and show why; the next game begins when the returned future is done."""
         if self.results is not None:
             self.results.add_void(void)
         self.is_playing = False
-        self.person.void(void, more=void.game < self.settings.games and not self.person.away)
+        has_next = void.game < self.settings.games and not self.person.away
+        self.person.void(void, more=has_next)
         return self._pause()
 
     def _pause(self, judge: Callable[[], object] | None = None) -> Future[None]:
-        """Judge the decisions of a game, and wait until the next one is wanted."""
+        """Judge the decisions of a game in a thread, and wait until the person wants the next one.
+
+        judge  the judgement, if there is one
+
+        Returns a future that is done when the next game may begin.
+        """
 
         def pause() -> None:
             if judge is not None:
@@ -293,25 +318,29 @@ class _Sitting:
             self.person.wait_for_next()
             self.is_playing = not self.person.dropped
 
-        # In a thread: bots stay frozen, and signals are heard.
-        thread = ThreadPoolExecutor(1)
-        paused = thread.submit(pause)
-        thread.shutdown(wait=False)
-        return paused
+        # Meanwhile the event loop runs on, so that Ctrl-C has its effect and bots stay frozen.
+        executor = ThreadPoolExecutor(1)
+        future = executor.submit(pause)
+        executor.shutdown(wait=False)
+        return future
 
     def _judge(self, game: int, record: GameRecord, seat: int) -> None:
+        """Judge the person's decisions in a game, store the analysis and show it.
+
+        A judgement that the person skips is not stored.
+        """
         from deepsea_arena.analysis_document import judge_seat, seat_document
         from deepsea_referee.summary import record_name
 
-        def go_on(_steps: int) -> None:
+        def on_steps(_steps: int) -> None:
             if self.person.skips:
-                raise _Skipped
+                raise _JudgementSkipped
 
-        self.judging = True
-        found = None
-        with suppress(_Skipped):
-            found = judge_seat(record, seat, record_name(game), go_on)
-        self.judging = False
-        if found is not None and self.results is not None:
-            self.results.add_analysis(game, seat_document(found, seat))
-        self.person.judged(found, seat)
+        self.is_judging = True
+        analysis = None
+        with suppress(_JudgementSkipped):
+            analysis = judge_seat(record, seat, record_name(game), on_steps)
+        self.is_judging = False
+        if analysis is not None and self.results is not None:
+            self.results.add_analysis(game, seat_document(analysis, seat))
+        self.person.judged(analysis, seat)

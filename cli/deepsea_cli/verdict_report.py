@@ -1,4 +1,4 @@
-"""The verdicts of `compare` and `rank`: for people, in Markdown, and as JSON.
+"""Output of the verdicts of `compare` and `rank`: for people, in Markdown, and as JSON.
 
 Invariant: the numbers are those of the comparison or the ranking, nothing is estimated here.
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _SIGNS = {"better": ">", "worse": "<", "level": "=", None: "?"}
 SCORE_DIGITS = 3
-"""Digits of a placement score."""
+"""Digits after the point of a placement score."""
 NEAR_ZERO = 0.01
-"""Ends of an interval that are nearer to 0 have a line."""
+"""An end of an interval that is nearer to 0 than this is explained in a line."""
 LONGEST_NAME = 16
-"""How much of a bot's name heads its column."""
-_MOST_SHOWN = 20
-"""Open pairs that are listed."""
+"""Largest number of characters of a bot's name at the head of its column."""
+_OPEN_PAIRS_SHOWN = 20
+"""Largest number of open pairs that are listed."""
 _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
@@ -43,19 +43,25 @@ _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 def verdict_status(
     counted: int, unit: str, out: Path | None, *, ended: EndedEarly, decided: bool
 ) -> int:
-    """The exit status; `counted` is how many blocks or rounds count, and `unit` what they are.
+    """Return the exit status of a comparison or a ranking that has ended.
 
-    Raises what ended it early, and UserError if nothing counts.
+    counted  number of blocks or rounds without a void game
+    unit     "block" or "round"
+    out      folder with the records, if they are written
+    ended    cause of an early end, which is raised as an error
+    decided  True if there is a verdict, or one on each pair
+
+    Raises UserError if no block or round counts.
     """
-    kept = f"; they are in {out}, from where the same command goes on" if out else ""
-    raise_early_end(ended, f"{count(counted, unit)}{kept}")
+    where = f"; they are in {out}, from where the same command goes on" if out else ""
+    raise_early_end(ended, f"{count(counted, unit)}{where}")
     if not counted:
         raise UserError(f"no {unit} counts: every one had a void game")
     return DONE if decided else NEGATIVE
 
 
 def _terms(settings: GroupSettings, also: str = "") -> str:
-    """Seats, rules, clock and seed, for the line of facts."""
+    """Return seats, rules, clock and seed for the line of facts; `also` goes before the seed."""
     freezing = "" if settings.hosting.freeze else "bots not frozen, "
     return (
         f"{len(settings.line_up(0))} seats, {settings.rules.name} rules, "
@@ -65,6 +71,7 @@ def _terms(settings: GroupSettings, also: str = "") -> str:
 
 
 def _terms_document(settings: GroupSettings) -> dict[str, Any]:
+    """Return the fields of the JSON document that `compare` and `rank` have in common."""
     return {
         "seats": len(settings.line_up(0)),
         "rules": settings.rules.name,
@@ -75,40 +82,50 @@ def _terms_document(settings: GroupSettings) -> dict[str, Any]:
     }
 
 
-def _percent(alpha: float) -> str:
+def _confidence(alpha: float) -> str:
+    """Return the confidence that leaves the probability `alpha` of an error, such as "95 %"."""
     return f"{100 * (1 - alpha):.4g} %"
 
 
-def _rounded(number: int | None) -> str:
-    """Two digits, as it is a guess; rounded up, since what was played is not enough."""
-    if number is None:
+def _rounded_up(estimate: int | None) -> str:
+    """Return an estimated number of games or blocks with two digits, "-" for None.
+
+    It is rounded up, so that it is never less than what was played already.
+    """
+    if estimate is None:
         return "-"
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return f"{-(-number // unit) * unit:,}"
+    unit = 10 ** max(0, len(str(estimate)) - 2)
+    return f"{math.ceil(estimate / unit) * unit:,}"
 
 
 def _elo_document(elo: Elo | None) -> dict[str, Any] | None:
-    """The Elo difference as data; null where it is infinite, which JSON has no number for."""
+    """Return an Elo difference for a JSON document, or None if there is none.
+
+    Infinite numbers become null, since JSON has no infinity.
+    """
     if elo is None:
         return None
-    difference, *interval = (
-        number if math.isfinite(number) else None for number in (elo.difference, *elo.interval)
-    )
-    return {"difference": difference, "interval": interval}
+
+    def finite(number: float) -> float | None:
+        return number if math.isfinite(number) else None
+
+    low, high = elo.interval
+    return {"difference": finite(elo.difference), "interval": [finite(low), finite(high)]}
 
 
 # A comparison
 
 
 def report_comparison(games: CompareGames) -> None:
+    """Print the figures of a comparison, the faults, and the verdict in its last line."""
     comparison, settings = games.comparison, games.settings
     a, b = (printable(name) for name in settings.names)
     echo(f"{a} against {b}: {comparison_facts(games)}")
     click.echo()
     _print_figures(comparison, (a, b), settings.alpha)
     click.echo()
-    for kinds in comparison.fault_kinds:
-        explain_faults(kinds, (a, b))
+    for fault_kinds in comparison.fault_kinds:
+        explain_faults(fault_kinds, (a, b))
     if comparison.clean_blocks < comparison.blocks:
         mean = comparison.clean_mean
         suffix = f", where the difference is {mean:+.3f}" if mean is not None else ""
@@ -121,12 +138,12 @@ def report_comparison(games: CompareGames) -> None:
         echo(line)
     if comparison.blocks_needed is not None:
         fewer = "" if settings.luck_adjusted else "; about half as many with --luck-adjusted"
-        echo(f"a verdict takes about {_rounded(comparison.blocks_needed)} blocks in all{fewer}")
+        echo(f"a verdict takes about {_rounded_up(comparison.blocks_needed)} blocks in all{fewer}")
     echo(_verdict(comparison, (a, b), settings.margin))
 
 
 def comparison_facts(games: CompareGames) -> str:
-    """Blocks, seats, rules, clock and seed in one line."""
+    """Return blocks, seats, rules, clock and seed in one line."""
     settings = games.settings
     adjusted = f"luck-adjusted by {settings.luck_by}, " if settings.luck_adjusted else ""
     blocks = count(games.comparison.blocks, "block")
@@ -134,7 +151,10 @@ def comparison_facts(games: CompareGames) -> str:
 
 
 def _near_zero(comparison: Comparison, *, until_decided: bool) -> str:
-    """A line on an interval that a stronger bot's is, and that ends next to 0; else ""."""
+    """Return a line that explains a verdict whose interval ends next to 0, otherwise "".
+
+    until_decided  True if the run was to stop at the first verdict, which often leaves such an end
+    """
     if comparison.verdict not in ("A", "B"):
         return ""
     low, high = comparison.deciding.interval
@@ -152,18 +172,25 @@ def _near_zero(comparison: Comparison, *, until_decided: bool) -> str:
 
 
 def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -> None:
+    """Print the table of means, differences and intervals for the bots A and B.
+
+    names  names of A and B
+    alpha  probability of a wrong verdict
+    """
     # The end of a long name has its parameters, in which A and B may differ alone.
     heads = [
         name if len(name) <= LONGEST_NAME else f"…{name[1 - LONGEST_NAME :]}" for name in names
     ]
-    rows = [
+    # Title, index in the means of a bot, digits after the point, and the interval's source.
+    measures = [
         ("placement score", 0, SCORE_DIGITS, comparison.placement),
         ("points", 1, 1, comparison.points),
     ]
+    # Title, A, B, difference, interval.
     lines: list[tuple[str, ...]] = []
-    for title, which, digits, sequence in rows:
-        ours, theirs = (mean[which] for mean in comparison.means)
-        figures = (f"{ours:.{digits}f}", f"{theirs:.{digits}f}", f"{ours - theirs:+.{digits}f}")
+    for title, index, digits, sequence in measures:
+        a, b = (mean[index] for mean in comparison.means)
+        figures = (f"{a:.{digits}f}", f"{b:.{digits}f}", f"{a - b:+.{digits}f}")
         lines.append((title, *figures, _range(sequence.interval, digits)))
         if sequence is comparison.placement and (adjusted := comparison.adjusted) is not None:
             mean = f"{adjusted.mean:+.{SCORE_DIGITS}f}"
@@ -171,22 +198,25 @@ def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -
         if sequence is comparison.placement and (elo := comparison.elo) is not None:
             lines.append(("  in Elo", "", "", f"{elo.difference:+.0f}", _range(elo.interval, 0)))
     lines.append(("faults", *(str(side.total()) for side in comparison.faults), "", ""))
-    titles, *numbers = zip(*lines, strict=True)
-    columns = [
-        *(Column(head, cells) for head, cells in zip(heads, numbers, strict=False)),
-        # Narrow terminals do without it: it is what stands before it, subtracted.
-        Column("difference", numbers[2], spare=1),
-        Column(f"{_percent(alpha)} interval", numbers[3]),
-    ]
-    grid(Column("", titles, text=True), *columns)
+    titles, of_a, of_b, differences, intervals = zip(*lines, strict=True)
+    grid(
+        Column("", titles, text=True),
+        Column(heads[0], of_a),
+        Column(heads[1], of_b),
+        # Narrow terminals omit the difference, which follows from the two columns before it.
+        Column("difference", differences, spare=1),
+        Column(f"{_confidence(alpha)} interval", intervals),
+    )
 
 
 def _range(interval: Interval, digits: int) -> str:
+    """Return an interval in words, with so many digits after the point."""
     low, high = interval
     return f"{low:+.{digits}f} to {high:+.{digits}f}"
 
 
 def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str:
+    """Return the verdict on A and B as a sentence; `names` are those of A and B."""
     match comparison.verdict:
         case "A":
             return f"{names[0]} is stronger"
@@ -199,7 +229,7 @@ def _verdict(comparison: Comparison, names: Sequence[str], margin: float) -> str
 
 
 def comparison_note(comparison: Comparison) -> str:
-    """The lead so far, for the line of progress."""
+    """Return the lead so far with its interval and the verdict, for the line of progress."""
     low, high = comparison.deciding.interval
     lead = f"{comparison.deciding.mean:+.3f} [{low:+.3f}, {high:+.3f}]"
     return f"{lead} {comparison.verdict or 'undecided'}"
@@ -211,18 +241,20 @@ def _same_program(settings: BlockSettings) -> bool:
 
 
 def comparison_document(games: CompareGames) -> dict[str, Any]:
-    """The same as data, for --json."""
+    """Return the result of a comparison as the document that `--json` prints."""
     comparison, settings, names = games.comparison, games.settings, games.settings.names
 
-    def figures(which: int, sequence: ConfidenceSequence) -> dict[str, Any]:
-        a, b = (mean[which] for mean in comparison.means)
+    def figures(index: int, sequence: ConfidenceSequence) -> dict[str, Any]:
+        """Return both means, placement score (0) or points (1), with their difference."""
+        a, b = (mean[index] for mean in comparison.means)
         return {"a": a, "b": b, "difference": a - b, "interval": list(sequence.interval)}
 
     def faults(side: int) -> dict[str, Any]:
-        kinds = comparison.fault_kinds[side]
+        """Return the faults of A (0) or B (1)."""
+        lines = [kind.line(names[side]) for kind in comparison.fault_kinds[side]]
         return {
             "faults": dict(sorted(comparison.faults[side].items())),
-            "first": next((kind.line(names[side]) for kind in kinds), None),
+            "first": lines[0] if lines else None,
             "forfeits": comparison.forfeits[side],
         }
 
@@ -255,7 +287,10 @@ def comparison_document(games: CompareGames) -> dict[str, Any]:
 
 
 def report_ranking(games: RankGames, *, markdown: bool) -> None:
-    """Print the order, the verdicts on pairs, and what open pairs still take."""
+    """Print the order of the bots, the verdicts on pairs, and the games that are missing.
+
+    markdown  print the table in Markdown
+    """
     ranking, settings = games.ranking, games.settings
     names = [printable(bot.name) for bot in settings.named]
     echo(
@@ -263,9 +298,9 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
         f"{_many(ranking.rounds, 'round')}, {_terms(settings)}"
     )
     click.echo()
-    columns = _columns(ranking, names, "·" if markdown else " ")
+    columns = _columns(ranking, names, empty="·" if markdown else " ")
     if settings.players == 2:
-        columns.insert(3, _elo_column(ranking))
+        columns.insert(3, _elo_column(ranking))  # after the placement score
     if markdown:
         _print_markdown(columns)
     else:
@@ -278,85 +313,97 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
     echo(
         f"{ranking_note(ranking)}, {_many(len(ranking.open_pairs), 'open pair')}"
         + (f" among those that may be in the top {settings.top}" if settings.top else "")
-        + f"; all verdicts hold together with {_percent(settings.alpha)}"
+        + f"; all verdicts hold together with {_confidence(settings.alpha)}"
     )
 
 
-def _columns(ranking: Ranking, names: Sequence[str], empty: str) -> list[Column]:
+def _columns(ranking: Ranking, names: Sequence[str], *, empty: str) -> list[Column]:
+    """Return the columns of the ranking, best bot first; the last has the verdicts on pairs.
+
+    A verdict stands in the row of the better bot, below the last digit of the other one's rank.
+
+    names  names of the bots by their index
+    empty  sign for the pairs below the diagonal, which another row shows
+    """
     order = ranking.order
-    verdicts = [
-        [
-            _SIGNS[ranking.verdict(bot, other)] if column > row else ""
-            for row, bot in enumerate(order)
-        ]
-        for column, other in enumerate(order)
-    ]
+    ranks = range(1, len(order) + 1)
     columns = [
-        Column("", [f"{place}" for place in range(1, len(order) + 1)]),
+        Column("", [f"{rank}" for rank in ranks]),
         Column("bot", [names[bot] for bot in order], text=True),
         Column("score", [f"{ranking.score(bot):.3f}" for bot in order]),
         Column("points", [f"{ranking.points(bot):.1f}" for bot in order], spare=2),
-        Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1),
-        Column("ranks", [span(*ranking.ranks(bot)) for bot in order]),
     ]
-    if not any(ranking.faults):
-        del columns[4]
-    triangle = [" ".join(sign or empty for sign in row[1:]) for row in zip(*verdicts, strict=True)]
-    head = " ".join(f"{place % 10}" for place in range(2, len(order) + 1))
-    return [*columns, Column(head, [line.ljust(len(head)) for line in triangle])]
+    if any(ranking.faults):
+        columns.append(Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1))
+    columns.append(Column("ranks", [span(*ranking.ranks(bot)) for bot in order]))
+    verdicts = []
+    for rank, bot in zip(ranks, order, strict=True):
+        # The best bot has no column of its own, because no bot is ranked above it.
+        signs = [empty] * (rank - 1)
+        signs += [_SIGNS[ranking.verdict(bot, worse)] for worse in order[rank:]]
+        verdicts.append(" ".join(signs))
+    head = " ".join(f"{rank % 10}" for rank in ranks[1:])
+    return [*columns, Column(head, verdicts)]
 
 
 def _elo_column(ranking: Ranking) -> Column:
-    """The Elo difference of each bot to the first one, with its interval."""
-    first, *others = ranking.order
+    """Return the column with the Elo difference of each bot to the best, with its interval."""
+    best, *others = ranking.order
     cells = ["0"]
     for bot in others:
-        elo = ranking.elo(bot, first)
+        elo = ranking.elo(bot, best)
         cells.append(f"{elo.difference:+.0f} ({_range(elo.interval, 0)})")
     return Column("Elo to the first", cells, spare=3)
 
 
 def _print_markdown(columns: Sequence[Column]) -> None:
-    def row(cells: Sequence[str]) -> None:
-        click.echo(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    """Print columns as a table in Markdown; numbers stand to the right."""
 
-    row([column.head for column in columns])
-    row(["---" if column.text else "---:" for column in columns])
+    def print_row(cells: Sequence[str]) -> None:
+        escaped = (cell.replace("|", r"\|") for cell in cells)
+        click.echo(f"| {' | '.join(escaped)} |")
+
+    print_row([column.head for column in columns])
+    print_row(["---" if column.text else "---:" for column in columns])
     for cells in zip(*[column.cells for column in columns], strict=True):
-        row(cells)
+        print_row(cells)
 
 
 def _print_missing(ranking: Ranking, names: Sequence[str]) -> None:
-    """Print the open pairs, those first that take the fewest games."""
-    missing = sorted(ranking.missing(), key=lambda one: one[1] or 0)
+    """Print the pairs without a verdict; pairs that need the fewest games come first.
+
+    names  names of the bots by their index
+    """
+    missing = sorted(ranking.missing(), key=lambda pair_and_games: pair_and_games[1] or 0)
     if not missing:
         return
-    shown = missing[:_MOST_SHOWN]
+    shown = missing[:_OPEN_PAIRS_SHOWN]
     intervals = [ranking.interval(*pair) for pair, _ in shown]
     click.echo()
     grid(
         Column("open pair", [names[a] for (a, _), _ in shown], text=True),
         Column("", [names[b] for (_, b), _ in shown], text=True),
         Column("interval", [f"{low:+.3f} to {high:+.3f}" for low, high in intervals]),
-        Column("games missing", [_rounded(games) for _, games in shown]),
+        Column("games missing", [_rounded_up(games) for _, games in shown]),
     )
     click.echo()
     if len(missing) > len(shown):
         echo(f"{_many(len(missing) - len(shown), 'more open pair')}; --json has all")
 
 
-def _many(number: int, what: str) -> str:
-    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+def _many(number: int, noun: str) -> str:
+    """Return `1 game`, or `1,000 games` with commas between thousands."""
+    return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def ranking_note(ranking: Ranking) -> str:
-    """How far it is, for the line of progress."""
+    """Return how many pairs have a verdict, for the line of progress."""
     decided, pairs = ranking.counts
     return f"{decided} of {pairs} pairs decided"
 
 
 def ranking_document(games: RankGames) -> dict[str, Any]:
-    """The same as data, for --json."""
+    """Return the result of a ranking as the document that `--json` prints."""
     ranking, names = games.ranking, [bot.name for bot in games.settings.named]
     missing = dict(ranking.missing())
     order = ranking.order
@@ -384,8 +431,8 @@ def ranking_document(games: RankGames) -> dict[str, Any]:
                 "verdict": ranking.verdict(a, b) or "open",
                 "games_missing": missing.get((a, b)),
             }
-            for place, a in enumerate(order)
-            for b in order[place + 1 :]
+            for rank, a in enumerate(order, 1)
+            for b in order[rank:]
         ],
         "decided": ranking.decided,
     }

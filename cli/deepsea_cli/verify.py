@@ -1,4 +1,4 @@
-"""`deepsea-referee verify`: re-runs records and compares the results.
+"""`deepsea-referee verify`: repeats recorded games and compares the results.
 
 A record that differs from its re-run was altered (exit 1); a file that is not a record is bad
 input (exit 2). Every file gets its own line.
@@ -30,11 +30,16 @@ _BESIDE_RECORDS = re.compile(r"(?:analysis|notes)-\d+\.json|(?:bots|run)\.json")
 
 
 class RecordCheck(NamedTuple):
+    """The outcome for one file.
+
+    The verdict "summary" is for a file that `match` or `analyse` wrote beside records.
+    """
+
     path: str
     verdict: Literal["ok", "altered", "unreadable", "summary"]
     game_id: str | None = None
     difference: str | None = None
-    """What is wrong, in one line."""
+    """The first difference or error, in one line."""
 
 
 @click.command("verify")
@@ -65,37 +70,40 @@ def command(
         raise click.UsageError("name records, or with --chain an export and a head")
     if chain is not None:
         ctx.exit(verify_chain(chain, *map(str, records)))
-    verdicts = []
+    checks = []
     for path in _files(records):
-        verdict = judge(path)
-        verdicts.append(verdict)
+        check = check_record(path)
+        checks.append(check)
         if not as_json:
-            echo(_line(verdict))
+            echo(_line(check))
     if as_json:
-        print_json({"records": [verdict._asdict() for verdict in verdicts]})
-    found = {verdict.verdict for verdict in verdicts}
-    if "altered" in found:
+        print_json({"records": [check._asdict() for check in checks]})
+    verdicts = {check.verdict for check in checks}
+    if "altered" in verdicts:
         ctx.exit(NEGATIVE)
-    ctx.exit(BAD_INPUT if "unreadable" in found or "ok" not in found else DONE)
+    ctx.exit(BAD_INPUT if "unreadable" in verdicts or "ok" not in verdicts else DONE)
 
 
 def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
+    """Yield the files to verify: all JSON files of a folder, and other paths as they are."""
     for path in paths:
         if path.is_dir():
-            inside = sorted(path.glob("*.json"))
-            if not inside:
+            files = sorted(path.glob("*.json"))
+            if not files:
                 raise UserError(f"{path}: there are no records in this folder")
-            yield from inside
+            yield from files
         else:
             yield path
 
 
-def judge(path: Path) -> RecordCheck:
-    """Re-run the record in a file."""
+def check_record(path: Path) -> RecordCheck:
+    """Repeat the game of a record and compare the result; the file may be anything."""
     try:
         record = load_record(path)
     except (InvalidRecord, UserError) as error:
-        if _match_seed(path) is not None or _BESIDE_RECORDS.fullmatch(path.name):
+        # Files that `match` and `analyse` write beside records are no records, and no damage.
+        is_results_file = _match_seed(path) is not None
+        if is_results_file or _BESIDE_RECORDS.fullmatch(path.name):
             return RecordCheck(str(path), "summary")
         return RecordCheck(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
     try:
@@ -107,10 +115,16 @@ def judge(path: Path) -> RecordCheck:
 
 
 def _compare_seeds(record: GameRecord, results: Path) -> None:
-    """Raise InvalidRecord for a game of the match whose seed does not follow from the match's."""
-    if not (found := _match_seed(results)):
+    """Raise InvalidRecord if a game's seed does not follow from the seed of its match.
+
+    results  path of the match's results.json; without such a file, with no seed in it, or for a
+             game of another match nothing is compared
+    """
+    seed_hex = _match_seed(results)
+    if not seed_hex:
         return
-    seed = bytes.fromhex(found)
+    seed = bytes.fromhex(seed_hex)
+    # The identifier of a game begins with the commitment to the seed of its match.
     game = re.fullmatch(f"{commitment(seed)[:12]}-([0-9]{{4,18}})", record.game_id)
     if game and record.seed != game_seed(seed, int(game[1]) - 1, record.attempt):
         raise InvalidRecord(
@@ -120,10 +134,13 @@ def _compare_seeds(record: GameRecord, results: Path) -> None:
 
 
 def _match_seed(path: Path) -> str | None:
-    """The seed in hex if this is the summary of a match; "" if the summary has none."""
+    """Return the seed in hex of a match, from its results.json; "" if the file has no seed.
+
+    Return None if the file is no results.json, whatever its name, or cannot be read.
+    """
     from deepsea_referee.results_folder import FORMAT
 
-    # Its first words have to do: that of a long match is larger than any record may be.
+    # Only the beginning is read, because the file of a long match may have any size.
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -135,45 +152,54 @@ def _match_seed(path: Path) -> str | None:
     return seed[1].decode() if seed else ""
 
 
-def _line(verdict: RecordCheck) -> str:
-    if verdict.verdict == "summary":
-        return f"skipped {verdict.path}: only game records can be verified"
-    reason = f": {verdict.difference}" if verdict.difference else ""
-    return f"{verdict.verdict} {verdict.path}{reason}"
+def _line(check: RecordCheck) -> str:
+    if check.verdict == "summary":
+        return f"skipped {check.path}: only game records can be verified"
+    reason = f": {check.difference}" if check.difference else ""
+    return f"{check.verdict} {check.path}{reason}"
 
 
 def verify_chain(export: Path, head: str = "") -> int:
-    """Print whether the export is whole and has the head; returns the exit status."""
+    """Follow the chain of a ladder's export, print the outcome and return the exit status.
+
+    head  a published head in hex that must be in the chain; "" prints the last head of each season
+    """
     from deepsea_ladder.chain import follow
     from deepsea_ladder.errors import ChainBroken, NotAChain
     from deepsea_ladder.export import UNREADABLE, read_export
 
-    last: dict[str, Link] = {}
+    last_links: dict[str, Link] = {}
     games: dict[str, int] = {}
-    found: Link | None = None
+    published: Link | None = None
     try:
         for link in follow(read_export(export)):
-            last[link.season] = link
+            last_links[link.season] = link
             games[link.season] = games.get(link.season, 0) + link.is_game
             if link.head == head.lower():
-                found = link
-        if not last:
+                published = link
+        if not last_links:
             raise NotAChain("it has no line of an export")
     except ChainBroken as broken:
         echo(f"altered {export}: {broken}")
         return NEGATIVE
     except (NotAChain, *UNREADABLE) as error:
         raise UserError(f"{export}: {error}") from None
-    for season, link in last.items():
-        lost = count(link.place - games[season], "attempt")
-        kept = "" if head else f", head {link.place} is {link.head}"
-        echo(f"season {season}: {count(games[season], 'game')}, {lost} without a result{kept}")
-    if last and not head:
+    for season, link in last_links.items():
+        void_attempts = count(link.place - games[season], "attempt")
+        last_head = "" if head else f", head {link.place} is {link.head}"
+        echo(
+            f"season {season}: {count(games[season], 'game')}, "
+            f"{void_attempts} without a result{last_head}"
+        )
+    if not head:
         echo(f"ok {export}: compare a head with one that was kept")
         return DONE
-    if found is None:
+    if published is None:
         echo(f"altered {export}: the head {head} is not in it")
         return NEGATIVE
-    end = last[found.season].place
-    echo(f"ok {export}: the head is that of place {found.place} of {end} in season {found.season}")
+    end = last_links[published.season].place
+    echo(
+        f"ok {export}: the head is that of place {published.place} of {end} "
+        f"in season {published.season}"
+    )
     return DONE

@@ -151,7 +151,7 @@ def test_ctrl_c_in_a_command_is_one_line(run: Run, monkeypatch: pytest.MonkeyPat
     def interrupt(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(verify, "judge", interrupt)
+    monkeypatch.setattr(verify, "check_record", interrupt)
     done = run("verify", "x")
     assert (done.status, done.err) == (130, "deepsea-referee: interrupted\n")
 
