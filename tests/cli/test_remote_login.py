@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_arena.api.remote import context, fingerprint, same_fingerprint
+from deepsea_arena.api.remote import fingerprint, same_fingerprint, tls_settings
 from deepsea_cli.ladder.options import (
     Logins,
     StoredLogin,
@@ -528,7 +528,7 @@ def test_an_address_is_written_in_one_way(text: str, url: str) -> None:
 
 def test_a_certificate_that_cannot_be_read_is_no_pin() -> None:
     with pytest.raises(UserError, match="damaged"):
-        context("no certificate")
+        tls_settings("no certificate")
 
 
 # --------------------------------------------------------------------------------------- start

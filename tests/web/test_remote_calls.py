@@ -26,7 +26,7 @@ from deepsea_ladder.accounts import SecretKind, new_secret
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_ladder.store import Store
 from deepsea_web.access import Access
-from deepsea_web.gateway import PLAIN, Gateway
+from deepsea_web.gateway import SENT_IN_CLEAR, Gateway
 from deepsea_web.http_api import DESCRIPTION, http_api
 from helpers.manual_clock import ManualClock
 from helpers.members import a_service, a_token
@@ -166,7 +166,7 @@ def test_a_token_on_plain_text_from_elsewhere_is_refused(played: Store, who: str
         token = there.token("anna")
         elsewhere = [("authorization", f"Bearer {token}"), ("x-forwarded-for", "203.0.113.5")]
         answer = there.call(who, headers=elsewhere)
-        assert (answer.code, answer.message) == ("UNAUTHENTICATED", PLAIN)
+        assert (answer.code, answer.message) == ("UNAUTHENTICATED", SENT_IN_CLEAR)
         assert there.call(who, headers=elsewhere[1:]).code == OK
     with remote(played, access=safe) as there:
         assert there.call(who, headers=elsewhere).document == named("anna")

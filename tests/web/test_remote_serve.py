@@ -289,12 +289,12 @@ def test_a_pair_that_does_not_belong_together_is_refused(tmp_path: Path) -> None
 
 def test_slots_are_given_back() -> None:
     slots = Slots(lambda: (1, 2))
-    with slots.taken("a"):
-        with pytest.raises(ApiError, match="too many streams"), slots.taken("a"):
+    with slots.hold("a"):
+        with pytest.raises(ApiError, match="too many streams"), slots.hold("a"):
             pass
-        with slots.taken("b"), pytest.raises(ApiError), slots.taken("c"):
+        with slots.hold("b"), pytest.raises(ApiError), slots.hold("c"):
             pass
-    with slots.taken("a"):
+    with slots.hold("a"):
         assert slots.open == 1
 
 

@@ -70,14 +70,14 @@ async def test_what_is_changed_beside_a_server_is_in_force_within_five_seconds(
     statuses = [(await ask(site, "/", client=ABROAD)).status for _ in range(12)]
     assert statuses.index(429) in (9, 10)
     assert len(failures(3)) == 1
-    with gateway.place(ABROAD), pytest.raises(ApiError, match="too many streams"):
-        gateway.place(ABROAD).__enter__()
+    with gateway.stream_slot(ABROAD), pytest.raises(ApiError, match="too many streams"):
+        gateway.stream_slot(ABROAD).__enter__()
     await changed(pages_per_minute=1000, streams_of_address=2, failures_per_hour=None)
     statuses = [(await ask(site, "/", client=ABROAD)).status for _ in range(12)]
     assert statuses == [200] * 12
     clock.jump(3_600_000_000 // 20)
     assert failures(2) == ["too many wrong codes or tokens from your address"]
-    with gateway.place(ABROAD), gateway.place(ABROAD):
+    with gateway.stream_slot(ABROAD), gateway.stream_slot(ABROAD):
         pass
 
     def away(*_: object) -> None:

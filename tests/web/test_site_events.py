@@ -269,7 +269,7 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
         readers = [watch(after=4) for _ in range(20)]
         with ExitStack() as crowd:
             for _ in range(USUAL_LIMITS.streams - len(readers)):
-                crowd.enter_context(site.site.gateway.place("127.0.0.1"))
+                crowd.enter_context(site.site.gateway.stream_slot("127.0.0.1"))
                 crowd.enter_context(site.site.broadcast.watching())
             await site.settled()
             assert site.site.broadcast.readers == USUAL_LIMITS.streams

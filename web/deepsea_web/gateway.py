@@ -1,15 +1,14 @@
 """The gateway of all requests: callers, rates, streams, uploads, and the threads of the store.
 
+Start reading at Gateway. An upload is the archive of a bot that arrives over the API or with a form
+of the pages.
+
 Invariants: a caller within its rates is never refused; memory is bounded, whatever keys come, and a
-forgotten key counts as a new one; a wrong token costs a place in the rate of its address before it
-costs a thread; the queue for threads is bounded, and beyond it requests get 503; a stream ends when
-its token or session does; an upload leaves nothing behind, whenever its sender leaves.
-
-Uploads: the archive of a bot that arrives over the API or with a form of the pages.
-
-Invariants: the bytes lie in a temporary file, so that many uploads at once take little memory;
-nothing in them is read as an archive here; one that is too slow, too long or not what its header
-says is refused, and leaves nothing behind.
+forgotten key counts as a new one; a wrong token counts in the rate of its address before it costs a
+thread; the queue for threads is bounded, and beyond it requests get 503; a stream ends when its
+token or session does; the bytes of an upload lie in a temporary file, so that many uploads at once
+take little memory, and are not read as an archive here; an upload that is too slow, too long or not
+what its header says is refused; an upload leaves nothing behind, whenever its sender leaves.
 """
 
 from __future__ import annotations
@@ -61,19 +60,25 @@ from deepsea_web.http import BodyTooLong, at_most, body_parts
 
 _SECOND_US = 1_000_000
 THREADS = 8
+"""Number of threads that read and write the store."""
 MOST_WAITING = 256
-"""Calls and pages that wait for a thread; beyond it they are refused."""
+"""Maximum number of calls and pages that wait for a thread or run in one."""
 RECHECK_US = 3_000_000
 """The time after which a stream checks its token or session again."""
-LOOK_US = 2_000_000
+SETTINGS_US = 2_000_000
 """The time after which the settings of the ladder are read again."""
-NEWS_US = 250_000
-"""The least time between two questions of a stream for news."""
-EACH_US = 1_500
-"""And for each open stream: at most about a fifth of a core asks for news, however many watch."""
+POLL_US = 250_000
+"""Minimum pause of a stream between two polls of the store for news."""
+POLL_PER_STREAM_US = 1_500
+"""Minimum pause between two polls, for each open stream.
+
+It keeps polling below a fifth of a core, whatever the number of streams.
+"""
 BATCH = 64
-"""Answers of a stream that are made at a time."""
-PLAIN = "a token was sent where others can read it, so it is not taken: use the https address"
+"""Maximum number of a stream's answers that are made at a time."""
+SENT_IN_CLEAR = (
+    "a token was sent where others can read it, so it is not taken: use the https address"
+)
 _BEARER = "bearer "
 _TOO_MANY_STREAMS = "too many streams are open; try again"
 _log = logging.getLogger(__name__)
@@ -82,60 +87,76 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Answers of a stream."""
+    """The next answers of a stream."""
 
     answers: list[Any]
-    ended: bool = False
-    quiet: bool = False
-    """True if there is nothing new after these."""
+    is_last: bool = False
+    """True if the stream ends after these answers."""
+    is_quiet: bool = False
+    """True if there is nothing new after these answers at the moment."""
 
 
 class Slots:
-    """Limits of what is open at once: `most()` of each key, and in all; `settings` names both."""
+    """A limit on how many things, such as streams, are open at once: for each key, and in all.
+
+    limits           returns the maximum of a key and the maximum in all
+    settings         the names of the ladder's settings for these two limits
+    too_many         the sentence of a refusal for the maximum in all; {} stands for the number
+    too_many_of_key  the sentence of a refusal for the maximum of a key
+    retry_s          seconds after which a refused caller should try again
+    """
 
     def __init__(
         self,
-        most: Callable[[], tuple[int, int]],
+        limits: Callable[[], tuple[int, int]],
         *,
         settings: tuple[str, str] = ("streams_of_address", "streams"),
         too_many: str = _TOO_MANY_STREAMS,
         too_many_of_key: str = _TOO_MANY_STREAMS,
         retry_s: int = 30,
     ) -> None:
-        self._most = most
+        self._limits = limits
         self._settings = settings
         self._too_many = too_many
         self._too_many_of_key = too_many_of_key
         self._retry_s = retry_s
         self._open: Counter[Hashable] = Counter()
+        """The number of open slots of each key."""
         self.refused = 0
+        """Number of slots that were refused."""
 
     @property
     def open(self) -> int:
+        """Number of open slots of all keys."""
         return self._open.total()
 
     @property
     def closed_by(self) -> str:
-        """The setting that is 0, so that there is never a place; "" if none is."""
-        return next(
-            (name for name, most in zip(self._settings, self._most(), strict=True) if not most), ""
-        )
+        """The name of the setting that is 0, so that no slot is ever free; "" if neither is."""
+        for name, limit in zip(self._settings, self._limits(), strict=True):
+            if limit == 0:
+                return name
+        return ""
 
     @contextmanager
-    def taken(self, key: Hashable | None) -> Iterator[None]:
-        """Hold a slot; those without a key are bounded in all alone. Raises ApiError if there is
-        none."""
-        of_key = 0 if key is None else self._open[key]
-        most_of_key, most = self._most()
-        if self.open >= most or of_key >= most_of_key:
+    def hold(self, key: Hashable | None) -> Iterator[None]:
+        """Hold a slot during the context. Raises ApiError if none is free.
+
+        Slots with the key None are limited only by the maximum in all.
+        """
+        open_of_key = 0 if key is None else self._open[key]
+        most_of_key, most = self._limits()
+        is_key_full = open_of_key >= most_of_key
+        if is_key_full or self.open >= most:
             self.refused += 1
-            if name := self.closed_by:
-                said = f"this ladder does not do that: its operator has set `{name}` to 0"
-                raise ApiError(RefusalKind.EXHAUSTED, said)
-            is_of_key = of_key >= most_of_key
-            sentence = self._too_many_of_key if is_of_key else self._too_many
-            open_ones = of_key if is_of_key else self.open
-            raise ApiError(RefusalKind.EXHAUSTED, sentence.format(open_ones), self._retry_s)
+            if setting := self.closed_by:
+                sentence = f"this ladder does not do that: its operator has set `{setting}` to 0"
+                raise ApiError(RefusalKind.EXHAUSTED, sentence)
+            if is_key_full:
+                sentence = self._too_many_of_key.format(open_of_key)
+            else:
+                sentence = self._too_many.format(self.open)
+            raise ApiError(RefusalKind.EXHAUSTED, sentence, self._retry_s)
         self._open[key] += 1
         try:
             yield
@@ -146,22 +167,24 @@ class Slots:
 
 
 class Gateway:
-    """The way of all requests; one event loop uses it."""
+    """The way of all requests of the API and of the pages. One event loop uses it."""
 
     def __init__(self, service: LadderService, clock: Clock) -> None:
         self.service = service
         self.clock = clock
         self.closing = asyncio.Event()
-        """Set when the server ends: streams end then."""
+        """Set when the server ends, so that streams end."""
         self._threads = ThreadPoolExecutor(THREADS, "service")
         self._waiting = 0
+        """Number of calls and pages that wait for a thread or run in one."""
         self.requests: Counter[tuple[str, str]] = Counter()
-        """Answers that were begun, by route and status."""
+        """The number of responses that were begun, by route and status."""
         self.calls = Rate(lambda: service.limits.calls_per_minute, MINUTE_US, clock.now_us)
+        """The rate of calls by author."""
         self.visits = Rate(lambda: service.limits.pages_per_minute, MINUTE_US, clock.now_us)
-        """Calls and pages of an address."""
+        """The rate of pages, and of calls without a known token, by address."""
         self._authors: dict[str, int] = {}
-        """The author of each token that was valid lately, by its digest."""
+        """The id of the author of each token that was valid lately, by the token's digest."""
         self.streams = Slots(lambda: (service.limits.streams_of_address, service.limits.streams))
         self.heavy = Slots(
             lambda: (service.limits.heavy, service.limits.streams), settings=("heavy", "streams")
@@ -175,52 +198,64 @@ class Gateway:
         )
 
     def close(self) -> None:
-        """End the threads; what they do now is done first."""
+        """End the threads; they finish the work that they have begun."""
         self._threads.shutdown(cancel_futures=True)
 
     async def follow_settings(self) -> None:
-        """Read the ladder's settings again every LOOK_US, until the server ends."""
-        in_trouble = False
+        """Read the ladder's settings again every SETTINGS_US, until the server ends.
+
+        A failure is logged once, and the settings that were read last stay in force.
+        """
+        has_failed = False
         while not self.closing.is_set():
-            try:  # in a thread of its own, so that it waits for no call
+            try:
+                # Not in the gateway's threads, so that the settings do not wait for calls.
                 await asyncio.to_thread(self.service.read_settings)
-                in_trouble = False
-            except Exception as error:  # noqa: BLE001  (whatever it is, the next look may succeed)
-                if not in_trouble:
+                has_failed = False
+            except Exception as error:  # noqa: BLE001  (after any error the next try may succeed)
+                if not has_failed:
                     _log.error("the settings stay as they are: %s", one_line(str(error)))
-                in_trouble = True
+                has_failed = True
             with suppress(TimeoutError):
-                async with time_limit(self.clock, LOOK_US):
+                async with time_limit(self.clock, SETTINGS_US):
                     await self.closing.wait()
 
     # ------------------------------------------------------------------------------- who calls
 
     async def caller(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
-        """The caller, by the values of `authorization`; the call is counted.
+        """Return the caller of a request, and count the call in its rate.
 
-        secret  whether nobody else can read what is sent
+        headers  the values of the header `authorization`; none for a visitor
+        address  the network address of the request
+        secret   True if nobody else can read what the client sends
+        Raises ApiError for a token that is not valid, and beyond a rate.
         """
         if headers:
-            return await self._with_token(headers, address, secret=secret)
+            return await self._token_holder(headers, address, secret=secret)
         self.count_visit(address)
         return visitor(address)
 
     def count_visit(self, address: str) -> None:
-        """Count a call or a page of an address. Raises ApiError if there were too many."""
-        if not is_loopback(address):  # that may be everybody, behind a proxy
+        """Count a call or a page of an address. Raises ApiError beyond the rate."""
+        if not is_loopback(address):  # loopback may be everybody, behind a proxy
             self._check_visits(address)
 
-    async def _with_token(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
-        plain = len(headers) == 1 and headers[0][: len(_BEARER)].lower() == _BEARER
-        token = headers[0][len(_BEARER) :] if plain else ""
+    async def _token_holder(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
+        """Return the author who holds the token of a request, as its caller.
+
+        The call counts in the author's rate if the token was valid lately, else in that of the
+        address before the store is asked, so that wrong tokens cannot take all threads.
+        """
+        is_bearer = len(headers) == 1 and headers[0][: len(_BEARER)].lower() == _BEARER
+        token = headers[0][len(_BEARER) :] if is_bearer else ""
         digest = secret_digest(SecretKind.TOKEN, token) or ""
-        author = self._authors.get(digest)
-        if author is None:  # before it costs a thread
+        author_id = self._authors.get(digest)
+        if author_id is None:
             self._check_visits(address)
         else:
-            self._check_calls(author)
+            self._check_calls(author_id)
         if not secret:
-            raise ApiError(RefusalKind.UNAUTHENTICATED, PLAIN)
+            raise ApiError(RefusalKind.UNAUTHENTICATED, SENT_IN_CLEAR)
         try:
             if not digest:
                 raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID_TOKEN)
@@ -230,10 +265,11 @@ class Gateway:
                 self._authors.pop(digest, None)
                 self.service.count_failure(address)
             raise
-        if author is None:
+        if author_id is None:
             self._authors[digest] = caller.author_id
             if len(self._authors) > MOST_KEYS:
-                del self._authors[next(iter(self._authors))]
+                oldest_digest = next(iter(self._authors))
+                del self._authors[oldest_digest]
             self._check_calls(caller.author_id)
         return caller
 
@@ -245,43 +281,54 @@ class Gateway:
 
     # ----------------------------------------------------------------------------------- calls
 
-    async def one(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
-        """The one answer of a method."""
+    async def answer(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
+        """Call a method that has one response, and return that."""
         return await self.in_thread(lambda: self._call(caller, method, fields))
 
     async def stream(
         self, caller: Caller, method: Method, fields: Mapping[str, Any]
     ) -> AsyncGenerator[Batch]:
-        """The answers of a method as they come; an empty batch now and then if nothing is new."""
+        """Call a method that has many answers, and yield them in batches as they come.
+
+        While nothing is new, a batch without answers comes now and then.
+        """
         check_call(self.service, caller, method)
-        with self.place(caller.address) if method.flow is Flow.EVENTS else self._long_place(caller):
+        if method.flow is Flow.EVENTS:
+            slot = self.stream_slot(caller.address)
+        else:
+            slot = self._download_slot(caller)
+        with slot:
             async for batch in self._answers(caller, method, fields):
                 yield batch
 
     @contextmanager
     def uploading(self, caller: Caller) -> Iterator[None]:
-        """Hold the place of an upload. Raises ApiError for callers who may not submit, or of whom
-        too many uploads come in at this moment."""
+        """Hold the slot of an upload during the context.
+
+        Raises ApiError for a caller who may not submit, or who has too many uploads under way.
+        """
         check_call(self.service, caller, METHODS["submit"])
-        with self.uploads.taken(caller.author_id):
+        with self.uploads.hold(caller.author_id):
             yield
 
     async def upload(
         self, caller: Caller, announced: Archive, request: Request
     ) -> AsyncGenerator[Batch]:
-        """The answers to an upload, as they come once it is there; the first one alone where the
-        ladder has no streams.
+        """Receive and submit an archive, then yield the answers of its check in batches.
 
-        announced  the archive that its header says
+        On a ladder without streams only the first batch is yielded.
+
+        announced  the archive as the request's header describes it
         """
         has_streams = not self.streams.closed_by
-        place = self.place(caller.address) if has_streams else nullcontext()
-        with place, ExitStack() as held:
-            held.enter_context(self.uploading(caller))
-            file = held.enter_context(SpooledTemporaryFile(max_size=PART))
+        slot = self.stream_slot(caller.address) if has_streams else nullcontext()
+        with slot, ExitStack() as until_stored:
+            until_stored.enter_context(self.uploading(caller))
+            file = until_stored.enter_context(SpooledTemporaryFile(max_size=PART))
             archive = await self._received(caller, announced, request, file)
             async for batch in self._answers(caller, METHODS["submit"], {"archive": archive}):
-                held.close()  # it is stored
+                # The archive is stored now: free the file and the slot during the check.
+                until_stored.close()
                 yield batch
                 if not has_streams:
                     return
@@ -289,22 +336,23 @@ class Gateway:
     async def _received(
         self, caller: Caller, announced: Archive, request: Request, file: IO[bytes]
     ) -> Archive:
-        """The archive when all of it is in the file; the bytes of one that is known are not kept.
+        """Receive an upload into the file, and return its archive.
 
-        Raises ApiError if it is refused.
+        If the archive is a submission already, its bytes are read but not stored, and `announced`
+        is returned. Raises ApiError if the upload is refused or breaks off.
         """
         ladder = LocalLadder(self.service, caller)
         parts = upload_parts(request, self.service.limits, self.clock)
         is_known = await self.in_thread(lambda: ladder.is_known(announced))
-        checked = self.clock.now_us()
+        checked_us = self.clock.now_us()
         try:
             async for part in at_most(parts, announced.size):
-                checked = await self.recheck(caller, checked)
+                checked_us = await self.recheck(caller, checked_us)
                 if part and not is_known:
                     await self.in_thread(partial(file.write, part))
         except BodyTooLong:
-            said = f"more than the {announced.size} bytes came that the header says"
-            raise ApiError(RefusalKind.INVALID, said) from None
+            sentence = f"more than the {announced.size} bytes came that the header says"
+            raise ApiError(RefusalKind.INVALID, sentence) from None
         except ClientDisconnect:
             raise ApiError(RefusalKind.INVALID, "the upload broke off") from None
         if is_known:
@@ -314,59 +362,79 @@ class Gateway:
         return archive
 
     def _call(self, caller: Caller, method: Method, fields: Mapping[str, Any]) -> Any:
+        """Call a method of the ladder for a caller; runs in a thread of the store."""
         return getattr(LocalLadder(self.service, caller), method.name)(**fields)
 
     async def _answers(
         self, caller: Caller, method: Method, fields: Mapping[str, Any]
     ) -> AsyncGenerator[Batch]:
+        """Yield the answers of a method in batches, until they or the server end.
+
+        Raises ApiError when the caller's token or session ends meanwhile.
+        """
         answers = await self.in_thread(lambda: iter(self._call(caller, method, fields)))
-        checked = self.clock.now_us()
+        checked_us = self.clock.now_us()
         try:
             while not self.closing.is_set():
-                batch = await self.in_thread(lambda: _next(answers))
+                batch = await self.in_thread(lambda: _next_batch(answers))
                 yield batch
-                if batch.ended:
+                if batch.is_last:
                     return
-                if batch.quiet:
-                    await self._rest(checked + RECHECK_US)
-                checked = await self.recheck(caller, checked)
+                if batch.is_quiet:
+                    await self._pause(checked_us + RECHECK_US)
+                checked_us = await self.recheck(caller, checked_us)
         finally:
-            if (close := getattr(answers, "close", None)) is not None:
+            close = getattr(answers, "close", None)  # only generators have it
+            if close is not None:
                 self._threads.submit(close)
 
-    async def recheck(self, caller: Caller, checked: int) -> int:
-        """When the token was checked last; it is now, if it is time. Raises ApiError."""
-        now = self.clock.now_us()
-        if now - checked < RECHECK_US:
-            return checked
+    async def recheck(self, caller: Caller, checked_us: int) -> int:
+        """Check again that the caller's token or session is valid, if RECHECK_US have passed.
+
+        checked_us  the time of the last check
+        Returns the time of the last check, which is now if there was one. Raises ApiError if the
+        token or session has ended.
+        """
+        now_us = self.clock.now_us()
+        if now_us - checked_us < RECHECK_US:
+            return checked_us
         if not await self.in_thread(lambda: self.service.still_valid(caller)):
             raise ApiError(RefusalKind.UNAUTHENTICATED, INVALID_TOKEN)
-        return now
+        return now_us
 
-    async def _rest(self, until: int) -> None:
-        """Wait before news are asked for again, but not longer than `until`."""
-        wait = min(max(NEWS_US, self.streams.open * EACH_US), until - self.clock.now_us())
-        try:
-            async with time_limit(self.clock, max(wait, 0)):
+    async def _pause(self, until_us: int) -> None:
+        """Wait before the store is polled again, but not beyond `until_us` or the server's end."""
+        pause_us = max(POLL_US, self.streams.open * POLL_PER_STREAM_US)
+        pause_us = min(pause_us, until_us - self.clock.now_us())
+        with suppress(TimeoutError):
+            async with time_limit(self.clock, max(pause_us, 0)):
                 await self.closing.wait()
-        except TimeoutError:
-            pass
 
-    def place(self, address: str) -> AbstractContextManager[None]:
-        """Hold a stream's place. Raises ApiError if there is none, of all or of this address."""
-        return self.streams.taken(_key(address))
+    def stream_slot(self, address: str) -> AbstractContextManager[None]:
+        """Return a context that holds the slot of a stream.
 
-    def _long_place(self, caller: Caller) -> AbstractContextManager[None]:
-        """Hold the place of an export or a download, of which an author, or else an address, has
-        few: a download that is not read on holds a whole archive."""
-        return self.heavy.taken(caller.author_id or _key(caller.address))
+        Entering it raises ApiError if there are too many streams, of all or of the address.
+        """
+        return self.streams.hold(_slot_key(address))
+
+    def _download_slot(self, caller: Caller) -> AbstractContextManager[None]:
+        """Return a context that holds the slot of an export or a download.
+
+        An author, or else an address, has few of them, since a download keeps a whole archive in
+        memory for as long as its reader takes.
+        """
+        return self.heavy.hold(caller.author_id or _slot_key(caller.address))
 
     # --------------------------------------------------------------------------------- threads
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        """The result of work that reads or writes the store; ApiError if too much waits."""
+        """Run work that reads or writes the store in a thread, and return its result.
+
+        Raises ApiError instead if too many calls wait for a thread.
+        """
         if self._waiting >= MOST_WAITING:
-            raise ApiError(RefusalKind.UNAVAILABLE, "too many calls at the moment; try again", 1)
+            sentence = "too many calls at the moment; try again"
+            raise ApiError(RefusalKind.UNAVAILABLE, sentence, retry_after=1)
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -374,45 +442,56 @@ class Gateway:
             self._waiting -= 1
 
 
-def refused(error: Exception) -> ApiError:
-    """The refusal that a caller gets; a mistake of this program goes to the operator's log, too."""
-    found = refusal_of(error)
-    if found.kind is RefusalKind.INTERNAL:
+def logged_refusal(error: Exception) -> ApiError:
+    """Return the refusal that a caller gets for an error, and log an error of this program."""
+    refusal = refusal_of(error)
+    if refusal.kind is RefusalKind.INTERNAL:
         cause = error.__cause__ or error
         _log.error("a call from afar: %s", one_line(str(cause)), exc_info=cause)
-    return found
+    return refusal
 
 
-def _key(address: str) -> str | None:
-    return None if is_loopback(address) else source(address)  # that may be everybody
+def _slot_key(address: str) -> str | None:
+    """Return the key under which slots of an address count; None if they count only in all.
+
+    Loopback has no key, since behind a proxy it may be everybody.
+    """
+    return None if is_loopback(address) else source(address)
 
 
-def _next(answers: Iterator[Any]) -> Batch:
-    found: list[Any] = []
+def _next_batch(answers: Iterator[Any]) -> Batch:
+    """Take the next answers of a stream, until it yields None, ends, or BATCH are there."""
+    batch: list[Any] = []
     for answer in islice(answers, BATCH):
         if answer is None:
-            return Batch(found, quiet=True)
-        found.append(answer)
-    return Batch(found, ended=len(found) < BATCH)
+            return Batch(batch, is_quiet=True)
+        batch.append(answer)
+    return Batch(batch, is_last=len(batch) < BATCH)
 
 
-# The routes of requests, for their metrics
+# ------------------------------------------------------------- routes of requests, for the metrics
 
 ROUTE = "deepsea.route"
-"""The key of a list in the scope of a request, to which its route is added."""
+"""The key of a list in the scope of a request, to which the path of its route is added."""
 
 
 def name_routes(routes: Iterable[BaseRoute], root: str = "") -> None:
-    """Let each route say its path, with the names of parameters, to the metrics."""
+    """Make each route add its path below `root` to the scopes of its requests, for the metrics.
+
+    The path has the names of parameters, such as `/bots/{bot}`, not their values.
+    """
     for route in routes:
         if isinstance(route, Route):
-            route.app = partial(_named, route.app, f"{root}{route.path}")
+            route.app = partial(_run_named, route.app, f"{root}{route.path}")
 
 
-async def _named(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+async def _run_named(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run an ASGI application after adding its route's path to the scope, if a list is there."""
     scope.get(ROUTE, []).append(path)
     await app(scope, receive, send)
 
+
+# ----------------------------------------------------------------------------------------- uploads
 
 PART = 256 * 1024
 """Bytes of a part as it is stored, and bytes of an upload that stay in memory."""
@@ -423,14 +502,14 @@ _START_US = 10_000_000
 async def upload_parts(
     request: Request, limits: RemoteLimits, clock: Clock
 ) -> AsyncGenerator[bytes]:
-    """The body of an upload in parts, as they come.
+    """Yield the body of an upload in parts, as they arrive.
 
     Raises ApiError if it is too slow, ClientDisconnect if its sender has left.
     """
 
     def allowed_us(received: int) -> int:
-        pace = _START_US + 1_000_000 * received // limits.upload_bytes_per_second
-        return min(1_000_000 * limits.upload_seconds, pace)
+        at_minimum_speed_us = _START_US + _SECOND_US * received // limits.upload_bytes_per_second
+        return min(_SECOND_US * limits.upload_seconds, at_minimum_speed_us)
 
     try:
         async for part in body_parts(request, clock, allowed_us):
@@ -440,13 +519,16 @@ async def upload_parts(
             RefusalKind.EXHAUSTED,
             f"the upload is too slow: it may take {limits.upload_seconds} seconds, and "
             f"{limits.upload_bytes_per_second} bytes a second are the least",
-            1,
+            retry_after=1,
         ) from None
 
 
 def archive_in(file: IO[bytes], bot: str, key: str) -> Archive:
-    """The archive that has arrived in a file, which stays open until the archive is stored."""
-    digest, size, parts = hashlib.sha256(), 0, partial(_parts, file)
+    """Return the archive whose bytes are in a file.
+
+    The archive reads its parts from the file, which has to stay open until it is stored.
+    """
+    digest, size, parts = hashlib.sha256(), 0, partial(_file_parts, file)
     for part in parts():
         digest.update(part)
         size += len(part)
@@ -454,7 +536,7 @@ def archive_in(file: IO[bytes], bot: str, key: str) -> Archive:
 
 
 def check_arrived(archive: Archive, announced: Archive) -> None:
-    """Raise ApiError unless an archive has the size and the digest that its header says."""
+    """Raise ApiError unless an archive has the size and the digest that were announced."""
     if archive.size != announced.size:
         raise ApiError(
             RefusalKind.INVALID,
@@ -468,7 +550,8 @@ def check_arrived(archive: Archive, announced: Archive) -> None:
         )
 
 
-def _parts(file: IO[bytes]) -> Iterator[bytes]:
+def _file_parts(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a file from its beginning, in parts of PART."""
     file.seek(0)
     while part := file.read(PART):
         yield part

@@ -1,4 +1,4 @@
-"""HTTP for all served pages: numbers, bodies, forms, streams.
+"""HTTP for all served pages: numbers in addresses, bodies of requests, forms, and streams.
 
 Invariant: a stream ends when its reader has left or its parts have ended.
 """
@@ -26,45 +26,49 @@ FILE_KINDS = {
 }
 """The media types of files by their endings."""
 SMALL_BODY = 64 * 1024
-"""Bytes of a request that is no upload."""
+"""Maximum bytes of the body of a request that is no upload."""
 SMALL_BODY_US = 10_000_000
-"""Time that it may take to come."""
+"""Time within which the body of a request that is no upload has to arrive."""
 _FORM = "application/x-www-form-urlencoded"
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 MOST_DIGITS = 15
-"""Digits of a number that every JSON reader has exactly."""
+"""Maximum digits of a number, which every JSON reader keeps exactly."""
 EVENT_STREAM = "text/event-stream"
 PATIENCE_US = 30_000_000
-"""Time that a reader may take for PART_BYTES of a stream."""
+"""Time within which a reader of a stream has to take PART_BYTES."""
 PART_BYTES = 16 * 1024
-"""The most bytes of a stream that are sent at a time, few enough for half a kilobyte a second."""
+"""Maximum bytes of a stream sent at a time; readers at half a kilobyte a second can follow."""
 BEAT_US = 15_000_000
-"""Time without news after which a stream has a comment, so that no proxy ends it."""
+"""Time without a part after which a stream gets a comment, so that no proxy closes it."""
 
 
 def whole_number(text: str) -> int | None:
-    """The number of these decimal digits; None for any other text, and for too many of them."""
-    return int(text) if len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal() else None
+    """Return the number of a text of decimal digits; None for other or for too long texts."""
+    is_number = len(text) <= MOST_DIGITS and text.isascii() and text.isdecimal()
+    return int(text) if is_number else None
 
 
 def attachment(name: str) -> dict[str, str]:
-    """The header by which a browser saves an answer as a file of that name, without characters that
-    need quoting."""
-    plain = _NO_FILE_NAME.sub("-", name).strip("-.")
-    return {"Content-Disposition": f'attachment; filename="{plain}"'}
+    """Return the header that makes a browser save a response as a file of about that name.
+
+    Runs of characters that would need quoting become dashes.
+    """
+    file_name = _NO_FILE_NAME.sub("-", name).strip("-.")
+    return {"Content-Disposition": f'attachment; filename="{file_name}"'}
 
 
 class BodyTooLong(Exception):
-    """The body of a request has more bytes than are taken."""
+    """The body of a request has more bytes than are allowed."""
 
 
 async def body_parts(
     request: Request, clock: Clock, allowed_us: Callable[[int], int]
 ) -> AsyncGenerator[bytes]:
-    """The body of a request in parts, as they come.
+    """Yield the body of a request in parts, as they arrive.
 
-    allowed_us  the time that it may have taken until more comes, by the bytes that have come
-    Raises TimeoutError, and ClientDisconnect if the sender has left.
+    allowed_us  returns the time since the beginning by which the next part has to arrive, for the
+                number of bytes that have arrived
+    Raises TimeoutError if a part is late, and ClientDisconnect if the sender has left.
     """
     began_us, received, is_more = clock.now_us(), 0, True
     while is_more:
@@ -79,18 +83,18 @@ async def body_parts(
         yield part
 
 
-async def at_most(parts: AsyncIterable[bytes], most: int) -> AsyncGenerator[bytes]:
-    """The same parts, of so many bytes together. Raises BodyTooLong."""
+async def at_most(parts: AsyncIterable[bytes], max_bytes: int) -> AsyncGenerator[bytes]:
+    """Yield the parts as they are. Raises BodyTooLong once they have more than `max_bytes`."""
     received = 0
     async for part in parts:
         received += len(part)
-        if received > most:
+        if received > max_bytes:
             raise BodyTooLong
         yield part
 
 
 async def small_body(request: Request, clock: Clock) -> bytes:
-    """The body of a request that is no upload.
+    """Return the whole body of a request that is no upload.
 
     Raises BodyTooLong, TimeoutError, and ClientDisconnect if the sender has left.
     """
@@ -99,9 +103,12 @@ async def small_body(request: Request, clock: Clock) -> bytes:
 
 
 async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
-    """The fields of a form; raises UserError or HTTPException for what is no small form."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != _FORM:
+    """Return the fields of a form as pairs of name and value, in their order.
+
+    Raises UserError or HTTPException for a body that is no form, or too long or too slow.
+    """
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != _FORM:
         raise HTTPException(415, f"A form is sent as {_FORM}.")
     try:
         body = await small_body(request, clock)
@@ -118,17 +125,20 @@ async def read_fields(request: Request, clock: Clock) -> list[tuple[str, str]]:
 
 
 def last_event(request: Request) -> str:
-    """The place of a reader of a stream, as its browser or its address says it."""
+    """Return the last event that a reader of a stream has seen, as its request says; "" if none.
+
+    A browser that reconnects sends a header; other readers give the parameter `after`.
+    """
     return request.headers.get("last-event-id", request.query_params.get("after", ""))
 
 
 class StreamedResponse:
-    """The response of parts that come by and by, until they end or the reader has left.
+    """A response of parts that come one by one, until they end or the reader has left.
 
-    An event stream has a comment after BEAT_US without a part, so that no proxy ends it; a reader
-    who does not take PART_BYTES within PATIENCE_US gets no more but `cut`, which says so, and no
-    end. Starlette's streaming response notices
-    only at the next part that a reader has left, and its stream keeps its place until then.
+    An event stream gets a comment after BEAT_US without a part, so that no proxy ends it. For a
+    reader who does not take PART_BYTES within PATIENCE_US the response breaks off after `cut`,
+    which says so. Starlette's own streaming response notices only at the next part that the reader
+    has left, and would hold its place among the open streams until then.
     """
 
     def __init__(
@@ -150,52 +160,61 @@ class StreamedResponse:
     async def begun(
         cls, parts: AsyncGenerator[bytes], clock: Clock, media_type: str, cut: bytes = b""
     ) -> StreamedResponse:
-        """A response with the first part there, so that what is refused still has a status."""
+        """Return the response once its first part is there.
+
+        Until then an error can still become a response with a status of its own.
+        """
         return cls(await anext(parts, None), parts, clock, media_type, cut)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response as an ASGI application; return early if the reader has left."""
         async with aclosing(self._parts):
             sending = asyncio.create_task(self._send_all(send))
-            left = asyncio.create_task(disconnected(receive))
-            left.add_done_callback(lambda _: sending.cancel())
+            reader_left = asyncio.create_task(disconnected(receive))
+            reader_left.add_done_callback(lambda _: sending.cancel())
             try:
                 await sending
             except asyncio.CancelledError:
-                if not left.done():
+                if not reader_left.done():  # cancelled from outside
                     raise
             finally:
-                left.cancel()
+                reader_left.cancel()
 
     async def _send_all(self, send: Send) -> None:
+        """Send the headers and all parts. An empty part only gives occasion for a comment.
+
+        After an error the final message is missing, on which the server hangs up: no reader takes
+        the response for complete.
+        """
         raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": raw})
-        part, sent_us = self._first, self._clock.now_us()
+        part, last_sent_us = self._first, self._clock.now_us()
         try:
             while part is not None:
-                now = self._clock.now_us()
-                if not part and self._has_beats and now - sent_us >= BEAT_US:
+                now_us = self._clock.now_us()
+                if not part and self._has_beats and now_us - last_sent_us >= BEAT_US:
                     part = b": still here\n\n"
                 if part:
-                    sent_us = now
+                    last_sent_us = now_us
                     for start in range(0, len(part), PART_BYTES):
                         await self._send_part(send, part[start : start + PART_BYTES])
                 part = await anext(self._parts, None)
         except StreamCut:
-            return  # it must not be taken for the whole: the server hangs up
-        except TimeoutError:
-            with suppress(TimeoutError):  # behind what waits to be read
+            return
+        except TimeoutError:  # the reader does not take what was sent
+            with suppress(TimeoutError):
                 await self._send_part(send, self._cut)
             return
         await send({"type": "http.response.body", "body": b""})
 
     async def _send_part(self, send: Send, part: bytes) -> None:
-        """Send some bytes. Raises TimeoutError if the reader does not take them."""
+        """Send some bytes. Raises TimeoutError if the reader does not take them in time."""
         async with time_limit(self._clock, PATIENCE_US):
             await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 class StreamCut(Exception):
-    """A stream ends in its middle."""
+    """A stream has to end before its end, so that the reader does not take it for complete."""
 
 
 async def disconnected(receive: Receive) -> None:

@@ -1,16 +1,16 @@
-"""The HTTP API below /api/v1/: the declared methods as verbs and paths, in JSON.
+"""The HTTP API below /api/v1/, and the addresses for an operator's programs.
 
-Invariants: every declared method is served alike, and nothing else; the caller is looked up when
-the request is there as a whole; a token comes in the header `authorization`, so that no page of
-another site can use one, and no such page can make its reader's browser call anything but a read;
-no answer is kept by anybody, but for the description of the API, whose bytes are made once and
-counted as a visit; a refusal has a status, a word and a sentence, in whatever form.
+The API serves the declared methods as verbs and paths, in JSON: start reading at `http_api`. An
+operator's programs ask whether the server lives and is ready, and for its metrics: see Monitor.
 
-Answers for an operator's programs: the server lives, it is ready, its metrics.
-
-Invariants: /healthz reads nothing; /readyz asks the store at most once in READY_US, however often
-it is asked; /metrics is for admins' tokens, and no label of it has the name of a person or a bot;
-what is counted here are requests by the paths of routes, never by those of requests.
+Invariants: every declared method is served in the same way, and nothing else; the caller is looked
+up once the whole request has arrived; a token comes in the header `authorization`, so that no page
+of another site can use one, and no such page can make its reader's browser change anything; no
+response may be cached but the description of the API, whose bytes are made once; a refusal has a
+status, a code and a sentence, in every form of response; /healthz reads nothing; /readyz asks the
+store at most once in READY_US, however often it is called; /metrics needs an admin's token, and no
+label of it has the name of a person or a bot; requests are counted by the paths of routes, never by
+their own paths.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from deepsea_ladder.model import LadderCounts
 from deepsea_referee.clock import time_limit
 from deepsea_rules.printable import one_line, quoted
 from deepsea_web.access import Access, Gate, check_address, check_texts, is_foreign
-from deepsea_web.gateway import ROUTE, Batch, Gateway, name_routes, refused
+from deepsea_web.gateway import ROUTE, Batch, Gateway, logged_refusal, name_routes
 from deepsea_web.http import (
     NO_STORE,
     SMALL_BODY,
@@ -68,16 +68,23 @@ from deepsea_web.http import (
 )
 
 _IN_ADDRESS = ("GET", "DELETE")
+"""The verbs whose parameters stand in the address."""
 DESCRIPTION = "/openapi.json"
 FOREIGN = "pages of other sites may read here, and nothing else"
 TOO_SLOW = ApiError(
-    RefusalKind.UNAVAILABLE, "this is not all: what was sent was not read in time; ask again", 1
+    RefusalKind.UNAVAILABLE,
+    "this is not all: what was sent was not read in time; ask again",
+    retry_after=1,
 )
+"""The last part of a stream whose reader does not keep up."""
 NO_ROUTE = "there is no such address below /api/v1/; see docs/api.md"
 
 
 def http_api(gateway: Gateway, access: Access) -> ASGIApp:
-    """The application; paths are below ROOT, and `client` in its scope is who asks."""
+    """Return the ASGI application of the API.
+
+    Its paths are below ROOT. It takes the caller's address from `client` in the scope.
+    """
     routes = [
         Route(method.path, _endpoint(gateway, access, method), methods=[method.verb])
         for method in METHODS.values()
@@ -90,21 +97,22 @@ def http_api(gateway: Gateway, access: Access) -> ASGIApp:
 
 
 async def _describe(gateway: Gateway, request: Request) -> Response:
-    """The OpenAPI document, for everybody, on a private ladder too."""
+    """Respond with the OpenAPI document, also to visitors of a private ladder."""
     try:
         gateway.count_visit(request.client.host if request.client else "")
     except ApiError as error:
         return refuse(error)
     body, tag = _description()
     headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if tag in request.headers.get("if-none-match", ""):  # in a list, or marked as weak by a proxy
+    # The header may be a list of tags, and a proxy may have marked them as weak.
+    if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=MEDIA_TYPES[Flow.ONE])
 
 
 @cache
 def _description() -> tuple[bytes, str]:
-    """The document, and its ETag."""
+    """Return the OpenAPI document as JSON, and its ETag."""
     body = json_text(openapi()).encode()
     return body, f'"{sha256(body).hexdigest()[:24]}"'
 
@@ -112,6 +120,12 @@ def _description() -> tuple[bytes, str]:
 def _endpoint(
     gateway: Gateway, access: Access, method: Method
 ) -> Callable[[Request], Awaitable[ASGIApp]]:
+    """Return the function that responds to requests of a method.
+
+    The whole request is received before its caller is looked up and counted in a rate; only then
+    are its arguments read.
+    """
+
     async def respond(request: Request) -> ASGIApp:
         try:
             if method.changes and is_foreign(request, access):
@@ -130,7 +144,7 @@ def _endpoint(
             check_call(gateway.service, caller, method)
             fields = _fields(method, request, body)
             if method.flow is Flow.ONE:
-                answer = await gateway.one(caller, method, fields)
+                answer = await gateway.answer(caller, method, fields)
                 text = json_text(method.document_of(answer))
                 return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
             answers = gateway.stream(caller, method, fields)
@@ -145,27 +159,36 @@ def _endpoint(
 
 
 def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
-    """The arguments of a call: of the path, and of the query or the body."""
-    given: dict[str, Any] = dict(request.path_params)
+    """Return the arguments of a call: those in the path, and in the query or the body.
+
+    Raises ApiError for an unknown, repeated or misplaced parameter, or a value of a wrong type.
+    """
+    values: dict[str, Any] = dict(request.path_params)
     in_address = method.verb in _IN_ADDRESS
     if request.url.query and not in_address:
         raise ApiError(RefusalKind.INVALID, "parameters stand in the body, not in the address")
-    stated = request.query_params.multi_items() if in_address else _document(body).items()
-    for name, value in stated:
+    pairs = request.query_params.multi_items() if in_address else _json_object(body).items()
+    for name, value in pairs:
         declared = method.parameters.get(name)
         is_list = declared is not None and get_origin(declared.annotation) is Sequence
-        if in_address and is_list:
-            given.setdefault(name, []).append(value)
-        elif name in given:
+        if in_address and is_list:  # the parameter is repeated for each item
+            values.setdefault(name, []).append(value)
+        elif name in values:
             raise ApiError(RefusalKind.INVALID, f"{one_line(name, 40)} is given twice")
         else:
-            given[name] = value
-    if method.is_endless and (seen := request.headers.get("last-event-id")):
-        given["after"] = seen  # a browser that comes back
-    return {name: _value(method, name, value, request) for name, value in given.items()}
+            values[name] = value
+    if method.is_endless:
+        last_event_id = request.headers.get("last-event-id")  # sent by a browser that reconnects
+        if last_event_id:
+            values["after"] = last_event_id
+    return {name: _value(method, name, value, request) for name, value in values.items()}
 
 
 def _value(method: Method, name: str, value: object, request: Request) -> object:
+    """Return the value of a parameter with its declared type.
+
+    A value in the address is a text, which is parsed; a value in the body has a type of its own.
+    """
     declared = method.parameters.get(name)
     if declared is None:
         raise ApiError(RefusalKind.INVALID, f"there is no parameter {quoted(name, 40)}")
@@ -173,18 +196,20 @@ def _value(method: Method, name: str, value: object, request: Request) -> object
     return parameter(declared.annotation, name, value, is_text=is_text)
 
 
-def _document(body: bytes) -> dict[str, Any]:
+def _json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in the body of a request; an empty body is an empty object."""
     try:
-        found = json.loads(body) if body.strip() else {}
+        document = json.loads(body) if body.strip() else {}
     except (ValueError, RecursionError):
         raise ApiError(RefusalKind.INVALID, "the body is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ApiError(RefusalKind.INVALID, "the body is no JSON object")
-    check_texts("the body", found)
-    return found
+    check_texts("the body", document)
+    return document
 
 
 async def _body(gateway: Gateway, request: Request) -> bytes:
+    """Return the body of a request that is no upload. Raises ApiError if it is too long or slow."""
     try:
         return await small_body(request, gateway.clock)
     except BodyTooLong:
@@ -194,7 +219,10 @@ async def _body(gateway: Gateway, request: Request) -> bytes:
 
 
 def _announced(request: Request) -> Archive:
-    """The archive that an upload's header says."""
+    """Return the archive that the path and the headers of an upload describe.
+
+    Raises ApiError for a wrong header.
+    """
     if request.url.query:
         raise ApiError(
             RefusalKind.INVALID, "an upload has its bot's name in the path, and no parameters"
@@ -214,15 +242,15 @@ def _announced(request: Request) -> Archive:
 
 
 def _writer(method: Method) -> Callable[[Any], str | bytes]:
-    """The function that writes an answer of a stream as a part of the body."""
+    """Return the function that writes an answer of a method's stream as a part of the body."""
 
     def line(answer: object) -> str:
         return json_text(method.document_of(answer))
 
     def event(answer: Any) -> str:
-        # A game has its number, to resume after it.
-        number = f"id: {int(answer.seq)}\n" if method.is_endless else ""
-        return f"{number}data: {line(answer)}\n"
+        # The id of a game of the feed is its sequence number, so that a reader can resume after it.
+        event_id = f"id: {int(answer.seq)}\n" if method.is_endless else ""
+        return f"{event_id}data: {line(answer)}\n"
 
     writers: Mapping[Flow, Callable[[Any], str | bytes]]
     writers = {Flow.EVENTS: event, Flow.LINES: line, Flow.FILE: bytes}
@@ -235,18 +263,26 @@ async def answer_stream(
     flow: Flow,
     write: Callable[[Any], str | bytes],
 ) -> StreamedResponse:
-    """The response of a stream of answers. Raises what is refused at its beginning."""
+    """Return the response of a stream of answers, once the first one is there.
+
+    Raises the error of a stream that is refused before its first answer.
+
+    write  returns an answer as a part of the body
+    """
     parts = _parts(answers, flow, write)
-    cut = (
-        b"" if flow is Flow.FILE else b"\n\n" + _stream_error(TOO_SLOW, flow)
-    )  # in the middle of a line
+    # Newlines first, since the stream may break off in the middle of a line.
+    cut = b"" if flow is Flow.FILE else b"\n\n" + _stream_error(TOO_SLOW, flow)
     return await StreamedResponse.begun(parts, gateway.clock, MEDIA_TYPES[flow], cut)
 
 
 async def _parts(
     answers: AsyncGenerator[Batch], flow: Flow, write: Callable[[Any], str | bytes]
 ) -> AsyncGenerator[bytes]:
-    """The answers as they are sent; a refusal after the first of them is the last part."""
+    """Yield the parts of the body of a stream; an error after the first one becomes the last part.
+
+    An error before the first part is raised, and so is StreamCut in a file, which has no place for
+    an error.
+    """
     has_begun = False
     try:
         async with aclosing(answers):
@@ -256,53 +292,60 @@ async def _parts(
     except Exception as error:
         if not has_begun:
             raise
-        refusal = refused(error)
+        refusal = logged_refusal(error)
         if flow is Flow.FILE:
-            raise StreamCut from None  # so that nobody takes a part for the whole
+            raise StreamCut from None  # so that nobody takes a part of the file for all of it
         yield _stream_error(refusal, flow)
 
 
 def _stream_error(refusal: ApiError, flow: Flow) -> bytes:
-    """A refusal as the last part of a stream."""
-    name = b"event: error\ndata: " if flow is Flow.EVENTS else b""
-    return name + _refusal(refusal) + b"\n"
+    """Return a refusal as the last part of a stream of lines or events."""
+    prefix = b"event: error\ndata: " if flow is Flow.EVENTS else b""
+    return prefix + _refusal_json(refusal) + b"\n"
 
 
-def _encoded(written: str | bytes) -> bytes:
-    return written if isinstance(written, bytes) else written.encode()
+def _encoded(part: str | bytes) -> bytes:
+    """Return a part of a body as bytes."""
+    return part if isinstance(part, bytes) else part.encode()
 
 
-def _refusal(found: ApiError) -> bytes:
-    error: dict[str, Any] = {"code": found.kind, "message": str(found)}
-    if found.retry_after is not None:
-        error["retry_after"] = found.retry_after
+def _refusal_json(refusal: ApiError) -> bytes:
+    """Return the JSON of a refusal, one line with its newline."""
+    error: dict[str, Any] = {"code": refusal.kind, "message": str(refusal)}
+    if refusal.retry_after is not None:
+        error["retry_after"] = refusal.retry_after
     return json.dumps({"error": error}).encode() + b"\n"
 
 
 def refuse(error: Exception, status: int | None = None) -> Response:
-    """The response for what was refused."""
-    found = refused(error)
+    """Return the response for an error; without `status` its status follows from its kind."""
+    refusal = logged_refusal(error)
     headers = dict(NO_STORE)
-    if found.retry_after is not None:
-        headers["Retry-After"] = str(found.retry_after)
-    if found.kind is RefusalKind.UNAUTHENTICATED:
+    if refusal.retry_after is not None:
+        headers["Retry-After"] = str(refusal.retry_after)
+    if refusal.kind is RefusalKind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    return Response(_refusal(found), status or STATUS[found.kind], headers, MEDIA_TYPES[Flow.ONE])
+    status = status or STATUS[refusal.kind]
+    return Response(_refusal_json(refusal), status, headers, MEDIA_TYPES[Flow.ONE])
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
+    """Respond to a request for which there is no route, with the status that Starlette chose."""
     assert isinstance(error, HTTPException)
     sentence = "this address does not take that verb" if error.status_code == 405 else NO_ROUTE
-    answer = refuse(ApiError(RefusalKind.NO_METHOD, sentence), error.status_code)
-    answer.headers.update(error.headers or {})
-    return answer
+    response = refuse(ApiError(RefusalKind.NO_METHOD, sentence), error.status_code)
+    response.headers.update(error.headers or {})  # such as the verbs that are allowed
+    return response
 
+
+# ----------------------------------------------------------------------------- operator's programs
 
 READY_US = 5_000_000
-"""The time for which an answer about readiness holds, and that which it may take."""
+"""The time for which an answer about readiness is reused, and within which it has to come."""
 METRICS = replace(METHODS["status"], scope=TokenScope.READ)
-"""The right to read metrics: an admin's, also by a token that cannot change anything."""
+"""The right to read metrics: a token of an admin, also one that cannot change anything."""
 _COUNTERS = ("games", "lost_attempts", "faults", "forfeits", "requests", "refusals")
+"""Names of the metrics that only grow; all others are gauges."""
 _LABELS: dict[str, Sequence[str]] = {
     "lost_attempts": ["ended"],
     **{key: ["queue"] for key in ("waiting", "leased", "expired", "oldest_wait_seconds")},
@@ -316,9 +359,9 @@ _LABELS: dict[str, Sequence[str]] = {
 
 
 class Monitor:
-    """Answers an operator's programs; one event loop uses it.
+    """The ASGI application for an operator's programs. One event loop uses it.
 
-    has_runner  whether the process of a runner runs beside this one
+    has_runner  returns True if the process of a runner runs beside this one
     """
 
     paths = ("/healthz", "/readyz", "/metrics")
@@ -327,72 +370,89 @@ class Monitor:
         self._gateway = gateway
         self._access = access
         self._has_runner = has_runner
-        self._asked_us = 0
-        self._asking: asyncio.Task[str | None] | None = None
-        answers = (_health, self._ready, self._metrics)
-        routes = [Route(path, answer) for path, answer in zip(self.paths, answers, strict=True)]
+        self._readiness_us = 0
+        """The time when the last check of the readiness began."""
+        self._readiness: asyncio.Task[str | None] | None = None
+        """The last check of the readiness; its result is the reason against it, or None."""
+        endpoints = (_health, self._ready, self._metrics)
+        routes = [Route(path, respond) for path, respond in zip(self.paths, endpoints, strict=True)]
         name_routes(routes)
         self.app: ASGIApp = Starlette(routes=routes)
 
     async def _ready(self, request: Request) -> Response:
-        clock, asking = self._gateway.clock, self._asking
-        now = clock.now_us()
-        if asking is None or (asking.done() and now - self._asked_us >= READY_US):
+        """Respond with 200 if the server is ready, else with 503 and the reason.
+
+        Requests share one check of the store, which is made again after READY_US.
+        """
+        clock, readiness = self._gateway.clock, self._readiness
+        now_us = clock.now_us()
+        if readiness is None or (readiness.done() and now_us - self._readiness_us >= READY_US):
             store, has_runner = self._gateway.service.store, self._has_runner()
-            ask = self._gateway.in_thread(lambda: not_ready(store, has_runner=has_runner))
-            self._asked_us, self._asking = now, (asking := asyncio.create_task(ask))
+            check = self._gateway.in_thread(lambda: not_ready(store, has_runner=has_runner))
+            readiness = asyncio.create_task(check)
+            self._readiness_us, self._readiness = now_us, readiness
         with suppress(TimeoutError):
             async with time_limit(clock, READY_US):
-                await asyncio.wait({asking})
-        failed = not asking.done() or asking.exception()
-        reason = "the server is busy" if failed else asking.result()
+                await asyncio.wait({readiness})
+        has_failed = not readiness.done() or readiness.exception()
+        reason = "the server is busy" if has_failed else readiness.result()
         return PlainTextResponse(f"{reason or 'ready'}\n", 503 if reason else 200, NO_STORE)
 
     async def _metrics(self, request: Request) -> Response:
+        """Respond with the metrics, for the token of an admin."""
         gateway, address = self._gateway, request.client.host if request.client else ""
         store, secret = gateway.service.store, self._access.keeps_secrets(address)
         try:
-            given = request.headers.getlist("authorization")
-            caller = await gateway.caller(given, address, secret=secret)
+            authorization = request.headers.getlist("authorization")
+            caller = await gateway.caller(authorization, address, secret=secret)
             check_call(gateway.service, caller, METRICS)
             counts = await gateway.in_thread(store.counts.read)
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected(metrics(counts, gateway)))
+        registry.register(_MetricsOnce(metrics(counts, gateway)))
         ProcessCollector(registry=registry)
         return Response(generate_latest(registry), 200, NO_STORE, CONTENT_TYPE_LATEST)
 
 
 async def _health(request: Request) -> Response:
+    """Respond with 200, which shows that the server answers at all."""
     return PlainTextResponse("healthy\n", 200, NO_STORE)
 
 
 def monitored(
     app: ASGIApp, gateway: Gateway, access: Access, has_runner: Callable[[], bool]
 ) -> ASGIApp:
-    """The same application, whose answers are counted, with the addresses of a `Monitor`."""
+    """Return an application that adds the addresses of a Monitor and counts all responses.
+
+    app         the application for all other addresses
+    has_runner  returns True if the process of a runner runs beside this one
+    """
     monitor = Monitor(gateway, access, has_runner)
     monitoring = Gate(monitor.app, access)
     paths = [f"{access.prefix}{path}" for path in monitor.paths]
 
-    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-        routes: list[str] = []
+    async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+        routes: list[str] = []  # gets the path of the route that the request has
 
-        async def sent(message: Message) -> None:
+        async def count_and_send(message: Message) -> None:
             if message["type"] == "http.response.start":
-                gateway.requests[routes[0] if routes else "other", str(message["status"])] += 1
+                route = routes[0] if routes else "other"
+                gateway.requests[route, str(message["status"])] += 1
             await send(message)
 
         if scope.get("path") in paths:
-            await monitoring({**scope, ROUTE: routes, "root_path": access.prefix}, receive, sent)
+            scope = {**scope, ROUTE: routes, "root_path": access.prefix}
+            await monitoring(scope, receive, count_and_send)
         else:
-            await app({**scope, ROUTE: routes}, receive, sent)
+            await app({**scope, ROUTE: routes}, receive, count_and_send)
 
-    return counted
+    return counting
 
 
-class _Collected(Collector):
+class _MetricsOnce(Collector):
+    """A collector of metrics that have been read already, for one response."""
+
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics
 
@@ -401,8 +461,12 @@ class _Collected(Collector):
 
 
 def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
-    """The numbers of the store, and of this server since it was started."""
-    limits = {
+    """Yield the metrics of the store, and of this server since its start.
+
+    A value without labels is a number or None, which is left out. A value with labels is a mapping
+    from the label, or from a tuple of several labels, to the number.
+    """
+    refusals = {
         "calls_per_minute": gateway.calls.refused,
         "pages_per_minute": gateway.visits.refused,
         "streams": gateway.streams.refused,
@@ -412,15 +476,16 @@ def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
         "damage": len(counts.damage),
         "resting_runners": len(counts.resting_runners),
         "requests": gateway.requests,
-        "refusals": limits,
+        "refusals": refusals,
         "streams": {"events": gateway.streams.open, "downloads": gateway.heavy.open},
     }
     for name, value in values.items():
         family = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
         labels = _LABELS.get(name, ())
-        made = family(f"deepsea_{name}", name.replace("_", " "), labels=labels)
-        if not labels and value is not None:
-            made.add_metric([], value)
-        for key, number in value.items() if labels else ():
-            made.add_metric([key] if len(labels) == 1 else key, number)
-        yield made
+        metric = family(f"deepsea_{name}", name.replace("_", " "), labels=labels)
+        if labels:
+            for key, number in value.items():
+                metric.add_metric([key] if len(labels) == 1 else key, number)
+        elif value is not None:
+            metric.add_metric([], value)
+        yield metric

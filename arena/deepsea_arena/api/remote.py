@@ -1,15 +1,13 @@
-"""A ladder on another machine, over its HTTP API.
+"""A ladder on another machine, over its HTTP API, and the certificates that a client accepts.
 
-Invariants: requests and answers follow from the declarations; nothing is sent before the
-certificate is accepted, a redirection is not followed, and a ladder on this machine is asked
-without the environment's proxies, so that those carry TLS alone; an answer has at most LARGEST
-bytes, a line of a stream has at most LARGEST_LINE, and each of its parts has a timeout; an answer
-that makes no sense is BadServer, with the path to the value.
+Start reading at RemoteLadder and its `_call`.
 
-Certificates that a client accepts: those that the system trusts, or the one that is pinned.
-
-Invariants: nothing is sent before the certificate is accepted; a pinned ladder accepts that one
-certificate and no other, under whatever name it is reached.
+Invariants: requests and responses follow from the declarations; nothing is sent before the
+certificate is accepted, which is one that the system trusts or, for a pinned ladder, the pinned one
+and no other, whatever the ladder's name is; a redirection is not followed; a ladder on this machine
+is asked without the environment's proxies, so that those carry only TLS; a response has at most
+LARGEST bytes, a line of a stream at most LARGEST_LINE, and each of its parts has a timeout; an
+invalid response raises BadServer, with the path to the value.
 """
 
 from __future__ import annotations
@@ -43,26 +41,29 @@ from deepsea_rules.game import GameRecord
 from deepsea_rules.printable import one_line
 
 LARGEST = 8 << 20
+"""Maximum bytes of a response that is one document."""
 LARGEST_LINE = 1 << 20
+"""Maximum bytes of a line of a stream."""
 MOST_EVENTS = 10_000
-"""Events of a stream that has an end, such as those of a check."""
+"""Maximum events of a stream that has an end, such as those of a check."""
 CONNECT_S = 10.0
+"""Timeout of connecting, in seconds."""
 TIMEOUT_S = 30.0
-"""Timeout of the next part of an answer."""
+"""Timeout of the next part of a document, in seconds."""
 SILENCE_S = 120.0
-"""Timeout of the next part of a stream, an export or a file."""
+"""Timeout of the next part of a stream, an export or a file, in seconds."""
 _LONGEST_SENTENCE = 300
 
 
 class RemoteLadder(LadderApi):
-    """A ladder at a URL.
+    """A ladder at a URL, whose methods send requests.
 
     Methods raise ApiError for what the ladder refuses, RemoteError if it cannot be used, and
     UserError for a certificate that is not the pinned one.
 
-    token    sent with every call; None: as a visitor
-    pinned   the one certificate that is accepted, as PEM
-    timeout  seconds that the next part of an answer may take
+    token    sent with every call; None to call as a visitor
+    pinned   the only certificate that is accepted, as PEM; None to accept those the system trusts
+    timeout  seconds that the next part of a document may take
     """
 
     def __init__(
@@ -76,9 +77,10 @@ class RemoteLadder(LadderApi):
         self.url = url
         self._pinned = pinned
         self._timeout = timeout
-        # A bare one takes no time, and trusts nobody.
-        secure = url.startswith("https:")
-        self._settings = self._context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if url.startswith("https:"):
+            self._settings = self._tls_settings()
+        else:  # unused; bare settings trust no certificate, and to make them takes no time
+            self._settings = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         headers = {"accept-encoding": "identity", "connection": "close"}
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
@@ -100,19 +102,23 @@ class RemoteLadder(LadderApi):
         self._client.close()
 
     def games(self, **fields: Any) -> GamesPage:
+        """Return a page of games; raise BadServer for pages that would never come to an end."""
         page: GamesPage = self._call(METHODS["games"], fields)
-        asked, before = fields.get("limit", 0) or GAMES, fields.get("before", 0)
-        # Pages that would never come to an end are refused.
-        if len(page.games) > asked:
+        limit, before = fields.get("limit", 0) or GAMES, fields.get("before", 0)
+        if len(page.games) > limit:
             raise BadServer(
-                f"{self.url} gives {len(page.games)} games where {asked} were asked for"
+                f"{self.url} gives {len(page.games)} games where {limit} were asked for"
             )
+        # `older` is the next page's `before`, so it has to decrease.
         if page.older is not None and (not page.games or (before and page.older >= before)):
             raise BadServer(f"{self.url} gives the same games again")
         return page
 
     def record(self, *, game_id: str) -> str:
-        """A game's record, written anew: with escapes for what a terminal would obey."""
+        """Return a game's record, rewritten so that it is safe to print.
+
+        Characters that a terminal could obey are written as JSON escapes.
+        """
         try:
             record = GameRecord.from_json(self._call(METHODS["record"], {"game_id": game_id}))
         except RulesError:
@@ -123,6 +129,7 @@ class RemoteLadder(LadderApi):
         return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n"
 
     def submit(self, archive: Archive) -> Iterator[Any]:
+        """Upload an archive, and yield the states of its submission until its check has ended."""
         declared = METHODS["submit"]
         headers = {
             "content-type": "application/zip",
@@ -130,18 +137,22 @@ class RemoteLadder(LadderApi):
             SHA256: archive.sha256,
             KEY: archive.key,
         }
-        fields = {"bot": archive.bot}
-        return self._events(
-            declared, self._built(declared, fields, content=archive.parts(), headers=headers)
+        request = self._built(
+            declared, {"bot": archive.bot}, content=archive.parts(), headers=headers
         )
+        return self._events(declared, request)
 
     # ------------------------------------------------------------------------------------ calls
 
     def _call(self, declared: Method, fields: Mapping[str, Any]) -> Any:
+        """Call a method of the API: return its document, or an iterator over its stream or file.
+
+        An iterator sends the request when its first item is taken.
+        """
         request = self._request(declared, fields)
         match declared.flow:
             case Flow.ONE:
-                return self._document(declared, self._whole(request))
+                return self._response_of(declared, self._whole_body(request))
             case Flow.EVENTS:
                 return self._events(declared, request)
             case Flow.LINES:
@@ -150,20 +161,22 @@ class RemoteLadder(LadderApi):
                 return self._parts(request)
 
     def _request(self, declared: Method, fields: Mapping[str, Any]) -> httpx.Request:
-        rest = {
+        """Return the request of a call, with its arguments in the path, and the query or body."""
+        not_in_path = {
             name: value
             for name, value in fields.items()
             if f"{{{name}}}" not in declared.path and value != declared.parameters[name].default
         }
         if declared.verb == "POST":
-            return self._built(declared, fields, json=rest)
-        return self._built(declared, fields, params=rest)
+            return self._built(declared, fields, json=not_in_path)
+        return self._built(declared, fields, params=not_in_path)
 
     def _built(self, declared: Method, fields: Mapping[str, Any], **more: Any) -> httpx.Request:
+        """Return a request with `fields` in its path; `more` is its query, body and headers."""
         path = declared.path
         try:
             for name, value in fields.items():
-                # Dots, too: ".." would be a step in a path.
+                # Dots are escaped, too: ".." would be a step up in the path.
                 text = quote(str(value), safe="").replace(".", "%2E")
                 path = path.replace(f"{{{name}}}", text)
             seconds = self._timeout if declared.flow is Flow.ONE else SILENCE_S
@@ -173,22 +186,25 @@ class RemoteLadder(LadderApi):
         except (UnicodeError, httpx.InvalidURL):
             raise ApiError(RefusalKind.INVALID, "a name is too long, or no text") from None
 
-    def _document(self, declared: Method, content: bytes | bytearray) -> Any:
+    def _response_of(self, declared: Method, content: bytes | bytearray) -> Any:
+        """Return the response of a method in the JSON of its document, with its declared type."""
         try:
-            found = read_json(declared.document, content)
-            to_json(found)  # such as a number that is too large to be written again
+            document = read_json(declared.document, content)
+            to_json(document)  # refuses what could not be written again, such as a huge number
         except ValueError as error:
             raise BadServer(
                 f"the answer of {self.url} to {declared.name} makes no sense: "
                 f"{one_line(str(error), _LONGEST_SENTENCE)}"
             ) from None
-        return declared.response_of(found)
+        return declared.response_of(document)
 
-    def _whole(self, request: httpx.Request) -> bytearray:
+    def _whole_body(self, request: httpx.Request) -> bytearray:
+        """Send a request and return the body of its response."""
         with self._answered(request) as response:
-            return self._content(response)
+            return self._body(response)
 
-    def _content(self, response: httpx.Response) -> bytearray:
+    def _body(self, response: httpx.Response) -> bytearray:
+        """Return the whole body of a response. Raises BadServer beyond LARGEST bytes."""
         content = bytearray()
         for part in response.iter_raw():
             content += part
@@ -197,46 +213,56 @@ class RemoteLadder(LadderApi):
         return content
 
     def _lines(self, declared: Method, request: httpx.Request) -> Iterator[Any]:
+        """Send a request and yield the document in each line of its response."""
         with self._answered(request) as response:
             for line in self._split(response):
-                yield self._document(declared, line)
+                yield self._response_of(declared, line)
 
     def _parts(self, request: httpx.Request) -> Iterator[bytes]:
+        """Send a request and yield the parts of the file that is its response."""
         with self._answered(request) as response:
             yield from response.iter_raw()
 
     def _events(self, declared: Method, request: httpx.Request) -> Iterator[Any]:
-        """Server-sent events: fields of lines, an empty line after each event."""
+        """Send a request and yield the document of each server-sent event of its response.
+
+        An event is a group of lines, each a field, with an empty line after it. An event named
+        "error" is a refusal, which is raised.
+        """
         with self._answered(request) as response:
-            kind, data, count = "", bytearray(), 0
+            event_name, data, count = "", bytearray(), 0
             for line in self._split(response):
-                name, _, value = line.partition(b":")
+                field, _, value = line.partition(b":")
                 value = value.removeprefix(b" ")
-                if name == b"event":
-                    kind = value.decode(errors="replace")
-                elif name == b"data":
+                if field == b"event":
+                    event_name = value.decode(errors="replace")
+                elif field == b"data":
                     data += value
-                    self._check_end(data)
+                    self._check_length(data)
                 elif not line and data:
-                    if kind == "error":
+                    if event_name == "error":
                         raise self._refusal(data, response.status_code)
                     count += 1
                     if count > MOST_EVENTS and not declared.is_endless:
                         raise BadServer(f"{self.url} does not come to an end with {declared.name}")
-                    yield self._document(declared, data)
-                    kind, data = "", bytearray()
+                    yield self._response_of(declared, data)
+                    event_name, data = "", bytearray()
 
     def _split(self, response: httpx.Response) -> Iterator[bytes]:
-        """The lines of a response, without their ends."""
-        rest = b""
+        """Yield the lines of a response without their newlines.
+
+        Raises Unreachable if the response ends in the middle of a line.
+        """
+        unfinished_line = b""
         for part in response.iter_raw():
-            *lines, rest = (rest + part).split(b"\n")
+            *lines, unfinished_line = (unfinished_line + part).split(b"\n")
             yield from lines
-            self._check_end(rest)
-        if rest:
+            self._check_length(unfinished_line)
+        if unfinished_line:
             raise Unreachable(f"the connection to {self.url} broke")
 
-    def _check_end(self, line: bytes | bytearray) -> None:
+    def _check_length(self, line: bytes | bytearray) -> None:
+        """Raise BadServer if a line of a stream is longer than LARGEST_LINE."""
         if len(line) > LARGEST_LINE:
             raise BadServer(f"{self.url} sends a line without end")
 
@@ -244,10 +270,14 @@ class RemoteLadder(LadderApi):
 
     @contextmanager
     def _answered(self, request: httpx.Request) -> Generator[httpx.Response]:
-        """A response that is no refusal."""
+        """Send a request, and close its response at the end of the context.
+
+        Raises ApiError for a refusal, and RemoteError or UserError for errors of the connection,
+        also for those that come up within the context.
+        """
         connection = _Connection(self._settings, self._accept)
         request.extensions["trace"] = connection.trace
-        with self._named_errors(connection):
+        with self._translated_errors(connection):
             response = self._client.send(request, stream=True)
             try:
                 self._check(response)
@@ -256,53 +286,63 @@ class RemoteLadder(LadderApi):
                 response.close()
 
     @contextmanager
-    def _named_errors(self, connection: _Connection) -> Generator[None]:
-        """Errors of the connection as those of this API."""
+    def _translated_errors(self, connection: _Connection) -> Generator[None]:
+        """Turn httpx's errors of a connection into those of this API."""
         try:
             yield
         except httpx.TransportError as error:
-            raise self._trouble(error, connection) from None
+            raise self._translated(error, connection) from None
 
-    def _trouble(self, error: httpx.TransportError, connection: _Connection) -> Exception:
+    def _translated(self, error: httpx.TransportError, connection: _Connection) -> Exception:
+        """Return the error of this API that stands for an error of httpx."""
         if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
             return Unreachable(f"{self.url} does not answer in time")
         if isinstance(error, httpx.ProxyError):
             return Unreachable(f"the proxy does not reach {self.url}: {_reason(error)}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            if (why := _verification_failure(error)) is not None:
+            failure = _verification_failure(error)
+            if failure is not None:
                 if self._pinned is None:
-                    return UnknownCertificate(self.url, why)
-                return self._changed(self._pinned, why)
+                    return UnknownCertificate(self.url, failure)
+                return self._certificate_error(self._pinned, failure)
             if connection.is_open:
                 return Unreachable(f"{self.url} does not speak TLS: {_reason(error)}")
             return Unreachable(f"nobody answers at {self.url}: {_reason(error)}")
-        cut_off = isinstance(error, httpx.NetworkError) or "without sending" in str(error)
-        if cut_off or "incomplete" in str(error):
+        # httpx has one error for every breach of HTTP; only its words tell that the server hung up.
+        hung_up = "without sending" in str(error) or "incomplete" in str(error)
+        if hung_up or isinstance(error, httpx.NetworkError):
             return Unreachable(f"the connection to {self.url} broke")
         return BadServer(f"what answers at {self.url} is no ladder")
 
-    def _changed(self, pinned: str, why: str) -> UserError:
-        """The error of a certificate that is not accepted."""
+    def _certificate_error(self, pinned: str, failure: str) -> UserError:
+        """Return the error for a ladder whose certificate does not pass for the pinned one.
+
+        The ladder is asked again for its certificate, to tell one that has become invalid, for the
+        reason `failure`, from another one.
+        """
         offered = offered_certificate(self.url)
         if fingerprint(offered) == fingerprint(pinned):
-            return UserError(f"the certificate of {self.url} is not valid any more: {why}")
+            return UserError(f"the certificate of {self.url} is not valid any more: {failure}")
         return UserError(
             f"{self.url} has another certificate than the one that was pinned: it is not sent your "
             f"token. Ask who runs it whether the fingerprint is now {fingerprint(offered)}; if so, "
             f"`ladder login {self.url}`"
         )
 
-    def _context(self) -> ssl.SSLContext:
-        """The settings of connections to the ladder."""
-        return context(self._pinned)
+    def _tls_settings(self) -> ssl.SSLContext:
+        """Return the TLS settings of connections to the ladder."""
+        return tls_settings(self._pinned)
 
     def _accept(self, certificate: str) -> None:
-        """Raise UserError for another one than the pinned one, such as one that it has signed."""
+        """Raise UserError unless the ladder's certificate, as PEM, is the pinned one.
+
+        TLS itself would also accept a certificate that the pinned one has signed.
+        """
         if self._pinned is not None and fingerprint(certificate) != fingerprint(self._pinned):
-            raise self._changed(self._pinned, "another one of the same issuer")
+            raise self._certificate_error(self._pinned, "another one of the same issuer")
 
     def _check(self, response: httpx.Response) -> None:
-        """Raise what a response stands for that is no answer."""
+        """Raise the error that a response stands for, unless its status is one of success."""
         status = response.status_code
         if status < 300:
             if response.headers.get("content-encoding", "identity") != "identity":
@@ -313,30 +353,38 @@ class RemoteLadder(LadderApi):
                 f"{self.url} sends its callers elsewhere (HTTP {status}): use the address that it "
                 "has itself"
             )
-        raise self._refusal(self._content(response), status)
+        raise self._refusal(self._body(response), status)
 
-    def _refusal(self, content: bytes | bytearray, status: int) -> Exception:
+    def _refusal(self, body: bytes | bytearray, status: int) -> Exception:
+        """Return the error that a refusal's body stands for.
+
+        It is ApiError for what the caller can change, Unreachable for a problem of the ladder, and
+        BadServer for a body that no ladder sends. Values of a wrong type count as left out.
+        """
         try:
-            error = json.loads(content)["error"]
-            code, text, wait = error["code"], error["message"], error.get("retry_after")
+            error = json.loads(body)["error"]
+            code, message, retry_after = error["code"], error["message"], error.get("retry_after")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return BadServer(f"what answers at {self.url} is no ladder (HTTP {status})")
-        seconds = wait if type(wait) is int and 0 <= wait < 10**6 else None
-        text = one_line(text, _LONGEST_SENTENCE) if isinstance(text, str) else ""
-        unknown = RefusalKind.INTERNAL if status >= 500 else RefusalKind.INVALID
-        kind = RefusalKind(code) if code in tuple(RefusalKind) else unknown
+        is_duration = type(retry_after) is int and 0 <= retry_after < 10**6  # a bool is no number
+        retry_s = retry_after if is_duration else None
+        text = one_line(message, _LONGEST_SENTENCE) if isinstance(message, str) else ""
+        if code in tuple(RefusalKind):
+            kind = RefusalKind(code)
+        else:
+            kind = RefusalKind.INTERNAL if status >= 500 else RefusalKind.INVALID
         if kind in (RefusalKind.UNAVAILABLE, RefusalKind.INTERNAL):
-            return Unreachable(f"{self.url}: {text or 'it has a problem'}", seconds)
+            return Unreachable(f"{self.url}: {text or 'it has a problem'}", retry_s)
         text = text or "the ladder refuses this"
-        if seconds is not None and "try again" not in text:
-            text += f"; try again in {_duration(seconds)}"
-        return ApiError(kind, text, seconds)
+        if retry_s is not None and "try again" not in text:
+            text += f"; try again in {_duration(retry_s)}"
+        return ApiError(kind, text, retry_s)
 
 
 class _Connection:
     """The connection of one call, as httpx reports it.
 
-    settings  those of connections to the ladder; a proxy may have TLS of its own
+    settings  the TLS settings of connections to the ladder; a proxy may have others
     accept    called with the ladder's certificate as PEM; what it raises ends the call
     """
 
@@ -344,34 +392,42 @@ class _Connection:
         self._settings = settings
         self._accept = accept
         self.is_open = False
+        """True once the other side has accepted the connection."""
 
     def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        """Called by httpx for each step; what it raises ends the call before anything is sent."""
+        """Check the ladder's certificate, once TLS has begun, before anything is sent.
+
+        httpx calls it after each step of a request with the step's name; an exception ends the
+        request.
+        """
         if not name.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
         stream = info["return_value"]
         self.is_open = True
-        secured = stream.get_extra_info("ssl_object")
-        if secured is not None and secured.context is self._settings:
+        tls = stream.get_extra_info("ssl_object")
+        if tls is not None and tls.context is self._settings:  # else TLS of a proxy
             try:
-                self._accept(ssl.DER_cert_to_PEM_cert(secured.getpeercert(True)))
+                certificate = tls.getpeercert(True)  # in binary form; it takes no keywords
+                self._accept(ssl.DER_cert_to_PEM_cert(certificate))
             except BaseException:
                 stream.close()
                 raise
 
 
 def _duration(seconds: int) -> str:
+    """Return a duration in words: in seconds, or from two minutes on in minutes, rounded up."""
     return f"{seconds} s" if seconds < 120 else f"{-(-seconds // 60)} minutes"
 
 
 def _verification_failure(error: BaseException | None) -> str | None:
-    """The reason why a certificate was refused; None if that was not the cause."""
+    """Return the reason why a certificate was refused; None if that was not the cause."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return None if error is None else error.verify_message
 
 
 def _reason(error: Exception) -> str:
+    """Return the reason of a failed connection in words: the system's, if it is known."""
     if isinstance(error, httpx.TimeoutException):
         return f"no answer within {CONNECT_S:g} s"
     cause: BaseException | None = error
@@ -383,6 +439,8 @@ def _reason(error: Exception) -> str:
 
 
 def _method(declared: Method) -> Callable[..., Any]:
+    """Return the body of a declared method for RemoteLadder, which sends a request."""
+
     def call(ladder: RemoteLadder, **fields: Any) -> Any:
         return ladder._call(declared, fields)  # noqa: SLF001  (a method of that class)
 
@@ -394,59 +452,71 @@ for _name, _declared in METHODS.items():
         setattr(RemoteLadder, _name, _method(_declared))
 
 
-class _Shown(RemoteLadder):
-    """A ladder that is to show its certificate, whoever it is, and gets nothing."""
+# ------------------------------------------------------------------------------------- certificates
 
-    def _context(self) -> ssl.SSLContext:
+
+class _UntrustedLadder(RemoteLadder):
+    """A ladder that is only asked for its certificate, which may be any."""
+
+    def _tls_settings(self) -> ssl.SSLContext:
         settings = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         settings.check_hostname = False
         settings.verify_mode = ssl.CERT_NONE
         return settings
 
     def _accept(self, certificate: str) -> NoReturn:
-        raise _Certificate(certificate)
+        """Raise the certificate, which ends the call before the request is sent."""
+        raise _OfferedCertificate(certificate)
 
 
-class _Certificate(Exception):
-    """A certificate that was shown, as PEM."""
+class _OfferedCertificate(Exception):
+    """The certificate that a ladder has shown, as PEM."""
 
 
 def offered_certificate(url: str) -> str:
-    """The certificate that a ladder shows, as PEM, whoever it is; nothing is sent to it."""
+    """Return the certificate that a ladder shows, as PEM, without sending it anything.
+
+    The certificate is not verified. Raises RemoteError if there is none.
+    """
     try:
-        with _Shown(url) as ladder:
+        with _UntrustedLadder(url) as ladder:
             ladder.server()
-    except _Certificate as shown:
-        return str(shown)
+    except _OfferedCertificate as offered:
+        return str(offered)
     raise Unreachable(f"{url} shows no certificate")
 
 
-def context(pinned: str | None) -> ssl.SSLContext:
-    """The settings of connections; `pinned` is a certificate as PEM."""
+def tls_settings(pinned: str | None) -> ssl.SSLContext:
+    """Return the TLS settings of a client.
+
+    They accept only the certificate `pinned`, as PEM, and those that it has signed; None stands
+    for the certificates that the system trusts. Raises UserError for a damaged certificate.
+    """
     if pinned is None:
         return ssl.create_default_context()
     try:
         settings = ssl.create_default_context(cadata=pinned)
     except (ssl.SSLError, ValueError):
         raise UserError("the pinned certificate is damaged: log in again") from None
-    settings.check_hostname = False  # it is that one certificate, whatever it is called
-    # A certificate that makes itself need not have all that those of an authority have.
+    settings.check_hostname = False  # a pinned certificate is accepted under every name
+    # A self-signed certificate lacks fields that certificates of an authority need to have.
     settings.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     settings.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return settings
 
 
 def fingerprint(certificate: str) -> str:
-    """The SHA-256 of a certificate, in groups of four hex digits, for people to compare."""
+    """Return the SHA-256 of a certificate in groups of four hex digits, for people to compare."""
     digits = hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()
     return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
 
 
-def same_fingerprint(one: str, other: str) -> bool:
-    """True if two fingerprints are equal; spaces, colons and dashes do not count."""
-    return _digits(one) == _digits(other)
+def same_fingerprint(first: str, second: str) -> bool:
+    """Return True if two fingerprints are equal, apart from case, spaces, colons and dashes."""
+    return _digits(first) == _digits(second)
 
 
 def _digits(text: str) -> str:
+    """Return the hex digits of a fingerprint, with or without the name of its algorithm."""
     text = text.lower().removeprefix("sha256").removeprefix("sha-256")
     return "".join(c for c in text if c not in ": \t-")

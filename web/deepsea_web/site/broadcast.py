@@ -129,7 +129,7 @@ class Broadcast:
         ApiError if too many streams are open.
         """
         cursor, checked_us = ReaderCursor(seq), self._clock.now_us()
-        with self._gateway.place(caller.address), self.watching():
+        with self._gateway.stream_slot(caller.address), self.watching():
             while not self._gateway.closing.is_set():
                 # First the event to wait for: news that comes while this yields sets it.
                 news = self._news
