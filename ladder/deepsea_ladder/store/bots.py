@@ -1,12 +1,13 @@
-"""Bots, their versions, and what takes them out.
+"""Bots and their versions; how bots are submitted, withdrawn, disabled, suspended and enabled.
 
-Invariants: a version is written once: its files by their digest, its number, its bot; a bot's
-newest version is the one that plays; a bot that is not active gets no games, and says why; a name
-belongs to the author who had it first.
+Start reading at `admissible` and `accept`, then `suspend_strikers`.
 
-A bot is suspended by its strikes in the transaction of the result or void game that was one. What
-counts is read from games and attempts, so there are no counters that could differ from them; games
-of former versions, or scheduled before the bot was enabled, do not count.
+Invariants: a version is written once, with its number and the digest of its files, and never
+changed; the newest version of a bot is the one that plays; a bot that is not active gets no games,
+and has the reason for that; a name belongs to the first author who used it; a bot with too many
+strikes is suspended in the transaction of the game that was the last strike. Strikes are counted
+from games and attempts, so that there is no counter that could differ from them; games of former
+versions, and those scheduled before the bot was enabled, do not count.
 """
 
 from __future__ import annotations
@@ -66,13 +67,13 @@ from deepsea_rules.printable import printable
 if TYPE_CHECKING:
     from deepsea_bundle.reader import BotBundle
 
-_CURRENT = SELECT_BOTS.where(IS_CURRENT)
-"""Selects the version of each bot that plays."""
-_ACTIVE = _CURRENT.where(schema.bots.c.state == BotState.ACTIVE)
-_PLAYS = {"state": BotState.ACTIVE, "reason": None, "is_damaged": False}
-"""The values of a bot that plays."""
-_LAST_JOB = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
-"""What bots and versions remember as the moment: a clock may have been wrong, then or since."""
+_CURRENT_BOTS = SELECT_BOTS.where(IS_CURRENT)
+"""Selects each bot with its current version, which is the one that plays."""
+_ACTIVE_BOTS = _CURRENT_BOTS.where(schema.bots.c.state == BotState.ACTIVE)
+_ACTIVE_VALUES = {"state": BotState.ACTIVE, "reason": None, "is_damaged": False}
+"""Columns of an active bot."""
+_LAST_JOB_ID = select(func.coalesce(func.max(schema.jobs.c.id), 0)).scalar_subquery()
+"""The id of the newest job. Bots and versions store it instead of a time, which may be wrong."""
 _SHARED_DIGESTS = (
     select(schema.bot_versions.c.digest)
     .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
@@ -83,25 +84,33 @@ _SHARED_DIGESTS = (
 
 
 class Bots(StorePart):
+    """The bots of a ladder, their versions and their files."""
+
     def strikes(self, seasons: Sequence[StoredSeason]) -> dict[int, list[BotConduct]]:
-        """The conduct of active bots that something counts against, by their names; of each of
-        these seasons by its id."""
-        rules, found = self._policy.strikes, {season.id: list[BotConduct]() for season in seasons}
-        values = {"seasons": list(found), **_bounds(rules)}
+        """Return the conduct of active bots with games that count against them.
+
+        The result has a list for the id of each season, in the order of the names of bots.
+        """
+        rules = self._policy.strikes
+        by_season: dict[int, list[BotConduct]] = {season.id: [] for season in seasons}
+        parameters = {"seasons": list(by_season), **_appearance_limits(rules)}
         with self._database.read() as connection:
-            rows = connection.execute(_APPEARANCES_OF_ALL, values).all()
-            for (season, bot), appearances in groupby(rows, key=attrgetter("of_season", "bot")):
-                counted, _ = conduct(bot, [_appearance(row) for row in appearances], rules)
-                if counted.spoiled or counted.voids:
-                    found[season].append(counted)
-        return found
+            rows = connection.execute(_APPEARANCES_IN_SEASONS, parameters).all()
+            for (season_id, bot), bot_rows in groupby(rows, key=attrgetter("of_season", "bot")):
+                appearances = [_appearance_of_row(row) for row in bot_rows]
+                bot_conduct, _ = conduct(bot, appearances, rules)
+                if bot_conduct.spoiled or bot_conduct.voids:
+                    by_season[season_id].append(bot_conduct)
+        return by_season
 
     def submit(
         self, name: str, author: str, bundle: BotBundle, actor: Actor = NOBODY
     ) -> BotVersion:
-        """Accept a bot without admission games, as a new version unless these files play already.
+        """Accept a bot without admission games and return its version.
 
-        Raises as `admissible` and `check_window`, and `AccountError` for an author who is blocked.
+        A missing author is added. Files that are those of the current version make no new one.
+        Raises the errors of `admissible` and `check_window`, and `AccountError` for an author who
+        is blocked or anonymised.
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
@@ -114,72 +123,80 @@ class Bots(StorePart):
     def withdraw(
         self, name: str, reason: str = "withdrawn by its author", actor: Actor = NOBODY
     ) -> LadderBot:
-        """Withdraw a bot, for its author. Raises `SubmissionError` as `bot_states` says."""
-        return self._take_out(name, BotDeed.WITHDRAW, reason, actor)
+        """Withdraw a bot for its author.
+
+        Raises `SubmissionError` for a bot that is disabled or suspended (see `bot_states`).
+        """
+        return self._take_out_named(name, BotDeed.WITHDRAW, reason, actor)
 
     def disable(self, name: str, reason: str, actor: Actor = NOBODY) -> LadderBot:
-        """Disable a bot, for an operator."""
-        return self._take_out(name, BotDeed.DISABLE, reason, actor)
+        """Disable a bot for an operator."""
+        return self._take_out_named(name, BotDeed.DISABLE, reason, actor)
 
-    def _take_out(self, name: str, deed: BotDeed, reason: str, actor: Actor) -> LadderBot:
+    def _take_out_named(self, name: str, deed: BotDeed, reason: str, actor: Actor) -> LadderBot:
+        """Take out the bot with this name and return it. Raises `NotOnLadder`."""
         with self._database.write() as connection:
-            _take_out(connection, _row(connection, name), deed, reason, now(connection), actor)
-            return _get(connection, name)
+            _take_out(connection, _bot_row(connection, name), deed, reason, now(connection), actor)
+            return _bot_named(connection, name)
 
     def enable(self, name: str, actor: Actor = NOBODY) -> LadderBot:
-        """Schedule games for a bot again; its former games are no strikes."""
+        """Make a bot active again. Its earlier games no longer count as strikes."""
         with self._database.write() as connection:
             enable(connection, name, now(connection), actor)
-            return _get(connection, name)
+            return _bot_named(connection, name)
 
     def get(self, name: str) -> LadderBot:
         with self._database.read() as connection:
-            return _get(connection, name)
+            return _bot_named(connection, name)
 
     def all(self, author_id: int | None = None) -> list[LadderBot]:
-        """Every bot that can be read, or those of an author, by name."""
-        query = _CURRENT.order_by(schema.bots.c.name_key)
+        """Return every bot that can be read, by name; with `author_id` only those of an author."""
+        query = _CURRENT_BOTS.order_by(schema.bots.c.name_key)
         if author_id is not None:
             query = query.where(schema.bots.c.author_id == author_id)
-        return self._readable(query)[0]
+        return self._read_undamaged(query)[0]
 
     def damages(self) -> list[str]:
-        """The damage of bots that cannot be read, and are left out of `all`, a line each."""
-        lines = self._readable(_CURRENT)[1]
+        """Return a line for each bot that `all` leaves out since one of its rows is damaged."""
+        _, lines = self._read_undamaged(_CURRENT_BOTS)
         try:
             with self._database.read() as connection:
                 lines += bots_without_version(connection)
-        except StoreDamaged as error:  # the number of a version is none
+        except StoreDamaged as error:  # the number of a version is damaged
             lines.append(str(error))
-        return list(dict.fromkeys(lines))
+        return list(dict.fromkeys(lines))  # bots of a damaged author have the same line
 
-    def _readable(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
+    def _read_undamaged(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
+        """Return the bots that can be read, and a line of damage for each other one."""
         return self._database.read_undamaged(
-            query, schema.bot_versions.c.id, lambda _, rows: [_bot(row) for row in rows]
+            query, schema.bot_versions.c.id, lambda _, rows: [_bot_of_row(row) for row in rows]
         )
 
     def versions(self, name: str) -> list[BotVersion]:
-        """Every version of a bot, the oldest first."""
+        """Return every version of a bot, the oldest first. Raises `NotOnLadder`."""
         _, versions = self.with_versions(name)
         return versions
 
     def with_versions(self, name: str) -> tuple[LadderBot, list[BotVersion]]:
-        """A bot, and every version of it, the oldest first."""
+        """Return a bot and all its versions, the oldest first. Raises `NotOnLadder`."""
         query = SELECT_BOTS.where(schema.bots.c.name_key == names.key(name))
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(schema.bot_versions.c.number)).all()
             if not rows:
-                raise _missing(connection, name)
-        return _bot(rows[-1]), [version_of(row) for row in rows]
+                raise _missing_bot(connection, name)
+        return _bot_of_row(rows[-1]), [version_of(row) for row in rows]
 
     def versions_of(self, ids: Sequence[int]) -> list[BotVersion]:
-        """The versions of these ids, by id."""
+        """Return the versions with these ids, sorted by id."""
         with self._database.read() as connection:
-            found = versions_by_id(connection, list(ids))
-        return [found[key] for key in sorted(found)]
+            versions = versions_by_id(connection, list(ids))
+        return [versions[version_id] for version_id in sorted(versions)]
 
     def shared_files(self) -> list[tuple[BotVersion, ...]]:
-        """Versions of several authors with the same files, the oldest first, by their files."""
+        """Return groups of versions with the same files that belong to several authors.
+
+        The oldest version of a group comes first in it, and groups are in the order of these.
+        """
         query = SELECT_VERSIONS.where(schema.bot_versions.c.digest.in_(_SHARED_DIGESTS))
         versions, _ = self._database.read_undamaged(
             query.order_by(schema.bot_versions.c.id),
@@ -192,11 +209,14 @@ class Bots(StorePart):
         return [tuple(group) for group in by_digest.values()]
 
     def archive(self, digest: str) -> bytes:
-        """The packed files of that digest; `bot_cache.unpack` makes a folder of them."""
+        """Return the packed files with this digest, which `bot_cache.unpack` can unpack.
+
+        Raises `NotOnLadder` if no version has them, and `StoreDamaged`.
+        """
         table = schema.archives
         with self._database.read() as connection:
-            row = connection.execute(select(table.c.content).where(table.c.digest == digest))
-            content = row.scalar_one_or_none()
+            query = select(table.c.content).where(table.c.digest == digest)
+            content = connection.execute(query).scalar_one_or_none()
         if content is None:
             raise NotOnLadder(f"no version has the digest {digest}")
         try:
@@ -214,17 +234,21 @@ def admissible(
     needs_sandbox: bool = False,
     limits: RemoteLimits | None = None,
 ) -> LadderBot | None:
-    """The bot of which an author may submit another version; None if it would be a new bot.
+    """Return the author's bot with this name; None if a submission would make a new bot.
 
-    name, digest   None as long as its files have not been read
-    needs_sandbox  whether a stranger's may be: then no open season may play bots without a sandbox
-    limits         those of the author's bots; None: there are none
+    Raises an error if the author may not submit this bot.
 
-    Raises `BundleError` for a bad name, `LimitReached` for too many bots, and `SubmissionError`
-    for an author who is blocked, for the name of somebody else's bot, for the files of another bot
-    of the author that is not withdrawn, and for a bot that was taken out, as `bot_states` says.
+    name, digest   those of the submitted bot; None as long as its files have not been read
+    needs_sandbox  the bot may come from a stranger, so that no open season may play bots without a
+                   sandbox
+    limits         limits of the number of an author's bots; None for no limit
+
+    It is a `BundleError` for a name that is not allowed, `LimitReached` for too many bots, and
+    `SubmissionError` for an author who is not active, for the name of another author's bot, for
+    files that another bot of the author has, unless that one is withdrawn, and for a bot whose
+    state does not allow this submission (see `bot_states`).
     """
-    _check_active(connection, author_id)
+    _check_author(connection, author_id)
     if needs_sandbox:
         _check_isolation(connection)
     if name is None:
@@ -233,15 +257,15 @@ def admissible(
     bot = _own_bot(connection, author_id, name)
     if limits is not None and (bot is None or bot.state is BotState.WITHDRAWN):
         _check_another_bot(connection, author_id, limits)
+    has_same_files = bot is not None and bot.current.digest == digest
     if bot is not None:
-        is_same = bot.current.digest == digest
         deed = BotDeed.OTHER_FILES
-        if is_same:
+        if has_same_files:
             deed = BotDeed.WHOLE_FILES if bot.is_damaged else BotDeed.SAME_FILES
-        state_after(deed, bot.name, bot.state, bot.reason)
-    plays = bot is not None and bot.current.digest == digest and bot.state is BotState.ACTIVE
-    if digest is not None and not plays:
-        _check_copy(connection, author_id, name, digest)
+        state_after(deed, bot.name, bot.state, bot.reason)  # raises if this is not allowed
+    is_playing = has_same_files and bot is not None and bot.state is BotState.ACTIVE
+    if digest is not None and not is_playing:
+        _check_files_of_others(connection, author_id, name, digest)
     return bot
 
 
@@ -255,22 +279,24 @@ def accept(
     now_ms: int,
     actor: Actor,
 ) -> BotVersion:
-    """Accept a bot that is `admissible`: its present version if it has these files, else a new one.
+    """Accept a submitted bot, make it active, and return its version.
 
-    It is active from now on.
+    This is the current version if it has the same files, else a new one.
 
-    packed  zlib of the packed files
+    bot     the result of `admissible`: the author's bot with this name, if there is one
+    digest  that of the files
+    packed  the packed files, compressed with zlib
     """
-    _keep(connection, digest, packed)
+    _store_files(connection, digest, packed)
     if bot is not None and bot.current.digest == digest:
         if bot.state is not BotState.ACTIVE:
             enable(connection, bot.name, now_ms, actor)
         return bot.current
     number = bot.current.number + 1 if bot else 1
-    state = {"version": number, **_PLAYS, "changed_at": now_ms}
+    values = {"version": number, **_ACTIVE_VALUES, "changed_at": now_ms}
     if bot:
-        bot_id = _row(connection, name).bot_id
-        connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(state))
+        bot_id = _bot_row(connection, name).bot_id
+        connection.execute(update(schema.bots).where(schema.bots.c.id == bot_id).values(values))
     else:
         bot_id = insert_row(
             connection,
@@ -280,21 +306,21 @@ def accept(
                 name_key=names.key(name),
                 created_at=now_ms,
                 pardoned_job=0,
-                **state,
+                **values,
             ),
         )
     connection.execute(
         insert(schema.bot_versions).values(
-            bot_id=bot_id, number=number, digest=digest, created_at=now_ms, after_job=_LAST_JOB
+            bot_id=bot_id, number=number, digest=digest, created_at=now_ms, after_job=_LAST_JOB_ID
         )
     )
     words = f"version {number}: {digest}"
     note(connection, now_ms, AuditKind.SUBMITTED, name, words, author_id=author_id, actor=actor)
-    return _get(connection, name).current
+    return _bot_named(connection, name).current
 
 
-def _check_active(connection: Connection, author_id: int) -> None:
-    """Raise `SubmissionError` for an author who is blocked or anonymised."""
+def _check_author(connection: Connection, author_id: int) -> None:
+    """Raise `SubmissionError` if an author is blocked or anonymised."""
     table = schema.authors
     row = connection.execute(select(table).where(table.c.id == author_id)).one()
     if row.state != AuthorState.ACTIVE:
@@ -302,7 +328,7 @@ def _check_active(connection: Connection, author_id: int) -> None:
 
 
 def _check_isolation(connection: Connection) -> None:
-    """Refuse a stranger's bot while an open season would run it without a sandbox."""
+    """Raise `SubmissionError` if an open season plays bots without a sandbox."""
     table = schema.seasons
     opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
     for season in map(Season.from_json, connection.execute(opened).scalars()):
@@ -314,28 +340,33 @@ def _check_isolation(connection: Connection) -> None:
 
 
 def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
-    """The author's bot of that name; None if there is no bot of that name. `SubmissionError` if it
-    is somebody else's."""
-    query = _CURRENT.where(schema.bots.c.name_key == names.key(name))
+    """Return the author's bot with this name; None if there is no bot of this name.
+
+    Raises `SubmissionError` if it is another author's.
+    """
+    query = _CURRENT_BOTS.where(schema.bots.c.name_key == names.key(name))
     if (row := connection.execute(query).first()) is None:
         return None
     if row.author_id != author_id:
-        # Refusals are stored, and name no author: a name may have to be forgotten.
+        # The refusal is stored, so it must not name the author, who may be anonymised later.
         raise SubmissionError(f"the bot {row.name!r} is another author's", "choose another name")
-    return _bot(row)
+    return _bot_of_row(row)
 
 
 def _check_another_bot(connection: Connection, author_id: int, limits: RemoteLimits) -> None:
-    """Raise `LimitReached` if the author may not have another bot that plays."""
-    there = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
-    count = connection.execute(select(func.count()).where(*there)).scalar_one()
+    """Raise `LimitReached` if an author has as many bots as allowed, without withdrawn ones."""
+    is_counted = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
+    count = connection.execute(select(func.count()).where(*is_counted)).scalar_one()
     check_bot_count(limits, int(count))
 
 
-def _check_copy(connection: Connection, author_id: int, name: str, digest: str) -> None:
-    """Raise `SubmissionError` for the files of another bot of the author, unless that is withdrawn:
-    it plays, or was taken out and would come back under another name."""
-    query = _CURRENT.where(
+def _check_files_of_others(connection: Connection, author_id: int, name: str, digest: str) -> None:
+    """Raise `SubmissionError` for files that another bot of the author has, unless it is withdrawn.
+
+    If that bot is active, there would be two equal ones; if it was disabled or suspended, it would
+    come back under another name.
+    """
+    query = _CURRENT_BOTS.where(
         schema.bots.c.author_id == author_id,
         schema.bots.c.name_key != names.key(name),
         schema.bots.c.state != BotState.WITHDRAWN,
@@ -343,25 +374,29 @@ def _check_copy(connection: Connection, author_id: int, name: str, digest: str) 
     )
     if (row := connection.execute(query.order_by(schema.bots.c.id)).first()) is None:
         return
-    these = f"these files are those of {row.name!r}, which"
+    message = f"these files are those of {row.name!r}, which"
     if row.state is BotState.ACTIVE:
         remedy = "withdraw that bot, or submit other files"
-        raise SubmissionError(f"{these} plays already", remedy)
+        raise SubmissionError(f"{message} plays already", remedy)
     remedy = "submit them under that name" if row.is_damaged else "submit other files"
-    raise SubmissionError(f"{these} is {row.state}: {row.reason}", remedy)
+    raise SubmissionError(f"{message} is {row.state}: {row.reason}", remedy)
 
 
-def _keep(connection: Connection, digest: str, packed: bytes) -> None:
-    """Store the files, unless somebody's version has the same and they are not damaged."""
+def _store_files(connection: Connection, digest: str, packed: bytes) -> None:
+    """Store the packed files of a version under their digest.
+
+    Nothing changes if another version has the same files already, unless the stored ones are
+    damaged: then they are replaced.
+    """
     table = schema.archives
     if not connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
         connection.execute(insert(table).values(digest=digest, content=packed))
-    elif _damage(connection, digest) is not None:
+    elif _damage_of_files(connection, digest) is not None:
         connection.execute(update(table).where(table.c.digest == digest).values(content=packed))
 
 
-def _damage(connection: Connection, digest: str) -> Exception | None:
-    """The damage of stored files; None if they are whole."""
+def _damage_of_files(connection: Connection, digest: str) -> Exception | None:
+    """Return the error on unpacking stored files; None if they are sound."""
     query = select(schema.archives.c.content).where(schema.archives.c.digest == digest)
     try:
         stored_files(zlib.decompress(connection.execute(query).scalar_one()), digest)
@@ -371,10 +406,13 @@ def _damage(connection: Connection, digest: str) -> Exception | None:
 
 
 def enable(connection: Connection, name: str, now_ms: int, actor: Actor = NOBODY) -> None:
-    """Schedule games for a bot again, in the running transaction."""
-    row = _row(connection, name)
-    state = {**_PLAYS, "changed_at": now_ms, "pardoned_job": _LAST_JOB}
-    connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(state))
+    """Make a bot active again, in the running transaction.
+
+    Its games so far no longer count as strikes: `pardoned_job` is the last of them.
+    """
+    row = _bot_row(connection, name)
+    values = {**_ACTIVE_VALUES, "changed_at": now_ms, "pardoned_job": _LAST_JOB_ID}
+    connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(values))
     words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
     note(
         connection, now_ms, AuditKind.ENABLED, row.name, words, author_id=row.author_id, actor=actor
@@ -389,10 +427,16 @@ def _take_out(
     now_ms: int,
     actor: Actor = NOBODY,
 ) -> None:
-    """Take a bot out. Raises `SubmissionError` if that may not be done in its state."""
+    """Withdraw, disable or suspend a bot, cancel its games, and let it leave open tournaments.
+
+    bot   its row of `_CURRENT_BOTS`
+    deed  what is done to the bot, which decides on its new state
+
+    Raises `SubmissionError` if its present state does not allow this.
+    """
     state = state_after(deed, bot.name, bot.state, bot.reason)
     if state is BotState.WITHDRAWN is bot.state:
-        return  # with the reason that it has
+        return  # a withdrawn bot keeps its first reason
     connection.execute(
         update(schema.bots)
         .where(schema.bots.c.id == bot.bot_id)
@@ -411,18 +455,24 @@ def _take_out(
 
 
 def _leave_tournaments(connection: Connection, bot_id: int) -> None:
-    """Note after which job a bot left each open tournament, unless it had left before."""
+    """Note in each open tournament that a bot has left, unless that is noted already.
+
+    Each row has the number of the tournament's last job so far, and the number of bots that had
+    left before, which is the order of leaving.
+    """
     seasons, versions, jobs = schema.seasons, schema.bot_versions, schema.jobs
     table = schema.tournament_exits
-    last = (
+    last_number = (
         select(func.coalesce(func.max(jobs.c.number), 0))
         .where(jobs.c.season_id == seasons.c.id)
         .correlate(seasons)
         .scalar_subquery()
     )
-    left = exists().where(table.c.season_id == seasons.c.id, table.c.version_id == versions.c.id)
+    has_left = exists().where(
+        table.c.season_id == seasons.c.id, table.c.version_id == versions.c.id
+    )
     earlier = table.alias()
-    before = (
+    earlier_count = (
         select(func.count())
         .where(earlier.c.season_id == seasons.c.id)
         .correlate(seasons)
@@ -430,38 +480,47 @@ def _leave_tournaments(connection: Connection, bot_id: int) -> None:
     )
     is_open = seasons.c.tournament.is_not(None) & seasons.c.closed_at.is_(None)
     leaving = (
-        select(seasons.c.id, versions.c.id, last, before)
+        select(seasons.c.id, versions.c.id, last_number, earlier_count)
         .select_from(seasons.join(versions, versions.c.bot_id == bot_id))
-        .where(is_open, ~left)
+        .where(is_open, ~has_left)
     )
     columns = ["season_id", "version_id", "after_number", "place"]
     connection.execute(insert(table).from_select(columns, leaving))
 
 
 def active_bots(connection: Connection) -> list[LadderBot]:
-    """Every active bot, by name."""
-    return [_bot(row) for row in connection.execute(_ACTIVE.order_by(schema.bots.c.name_key))]
+    """Return every active bot, by name."""
+    return [
+        _bot_of_row(row)
+        for row in connection.execute(_ACTIVE_BOTS.order_by(schema.bots.c.name_key))
+    ]
 
 
-def _row(connection: Connection, name: str) -> Row[Any]:
-    row = connection.execute(_CURRENT.where(schema.bots.c.name_key == names.key(name))).first()
+def _bot_row(connection: Connection, name: str) -> Row[Any]:
+    """Return the row of a bot in `_CURRENT_BOTS`, by its name. Raises `NotOnLadder`."""
+    row = connection.execute(_CURRENT_BOTS.where(schema.bots.c.name_key == names.key(name))).first()
     if row is None:
-        raise _missing(connection, name)
+        raise _missing_bot(connection, name)
     return row
 
 
-def _missing(connection: Connection, name: str) -> StoreError:
-    """The refusal of a bot that there is not, or whose present version cannot be found."""
-    for damage in bots_without_version(connection, schema.bots.c.name_key == names.key(name)):
+def _missing_bot(connection: Connection, name: str) -> StoreError:
+    """Return the error for a bot without a row in `_CURRENT_BOTS`.
+
+    It is `StoreDamaged` if the bot exists but its current version does not, else `NotOnLadder`.
+    """
+    is_named = schema.bots.c.name_key == names.key(name)
+    for damage in bots_without_version(connection, is_named):
         return StoreDamaged(damage)
     return NotOnLadder(f"there is no bot {name!r} on this ladder")
 
 
-def _get(connection: Connection, name: str) -> LadderBot:
-    return _bot(_row(connection, name))
+def _bot_named(connection: Connection, name: str) -> LadderBot:
+    return _bot_of_row(_bot_row(connection, name))
 
 
-def _bot(row: Row[Any]) -> LadderBot:
+def _bot_of_row(row: Row[Any]) -> LadderBot:
+    """Return the bot in a row of `_CURRENT_BOTS`."""
     return LadderBot(
         name=row.name,
         author=row.author,
@@ -473,75 +532,97 @@ def _bot(row: Row[Any]) -> LadderBot:
     )
 
 
-_LOOKED_AT = 10
-"""So many jobs of a bot are looked at for each that counts: others wait, or were cancelled."""
-_sat, _attempts, _results = schema.job_seats, schema.attempts, schema.game_seats
-_newer, _of_season = schema.job_seats.alias("newer"), schema.seasons.c.id
-_version, _games = schema.bot_versions.c.id, schema.games
-_FIRST_JOB = (
-    select(_newer.c.job_id)
-    .where(_newer.c.version_id == _version, _newer.c.season_id == _of_season)
-    .order_by(_newer.c.job_id.desc())
+_JOBS_PER_ATTEMPT = 10
+"""Newest jobs of a bot that are searched for each attempt that can count against it.
+
+Many jobs have no such attempt, since they still wait or were cancelled. The limit keeps the query
+short.
+"""
+_job_seats, _attempts, _game_seats = schema.job_seats, schema.attempts, schema.game_seats
+_newer_seats, _season_id = schema.job_seats.alias("newer"), schema.seasons.c.id
+_version_id, _games = schema.bot_versions.c.id, schema.games
+# The newest job of a version in a season behind those that are searched. NULL if there is none.
+_NEWEST_SKIPPED_JOB = (
+    select(_newer_seats.c.job_id)
+    .where(_newer_seats.c.version_id == _version_id, _newer_seats.c.season_id == _season_id)
+    .order_by(_newer_seats.c.job_id.desc())
     .limit(1)
     .offset(bindparam("jobs"))
     .correlate(schema.bot_versions, schema.seasons)
     .scalar_subquery()
 )
-_NEWEST_FIRST = (_sat.c.job_id.desc(), _attempts.c.attempt.desc())
+_NEWEST_FIRST = (_job_seats.c.job_id.desc(), _attempts.c.attempt.desc())
 _APPEARANCES = (
     select(
-        _results,
+        _game_seats,
         _games.c.seq.label("game"),
-        _attempts.c.seat.label("void"),
-        _sat.c.seat.label("own_seat"),
-        _of_season.label("of_season"),
+        _attempts.c.seat.label("void_seat"),
+        _job_seats.c.seat.label("own_seat"),
+        _season_id.label("of_season"),
         schema.bots.c.name.label("bot"),
         schema.bots.c.name_key.label("bot_key"),
-        _sat.c.job_id,
+        _job_seats.c.job_id,
         _attempts.c.attempt,
     )
     .select_from(schema.bot_versions)
     .join(schema.bots, (schema.bots.c.id == schema.bot_versions.c.bot_id) & IS_CURRENT)
     .join(schema.seasons, true())
-    # Sums: SQLite would rather look up the version and the season of every job.
-    .join(_sat, (_sat.c.version_id == _version + 0) & (_sat.c.season_id == _of_season + 0))
-    .join(_attempts, _attempts.c.job_id == _sat.c.job_id)
+    # "+ 0" makes SQLite begin with versions and seasons and look up their jobs by an index. Else
+    # it would begin with every job and look up its version and season.
+    .join(
+        _job_seats,
+        (_job_seats.c.version_id == _version_id + 0) & (_job_seats.c.season_id == _season_id + 0),
+    )
+    .join(_attempts, _attempts.c.job_id == _job_seats.c.job_id)
     .outerjoin(
         _games,
         (_games.c.job_id == _attempts.c.job_id) & (_games.c.attempt == _attempts.c.attempt),
     )
-    .outerjoin(_results, (_results.c.seq == _games.c.seq) & (_results.c.seat == _sat.c.seat))
+    .outerjoin(
+        _game_seats, (_game_seats.c.seq == _games.c.seq) & (_game_seats.c.seat == _job_seats.c.seat)
+    )
     .where(
         schema.bots.c.state == BotState.ACTIVE,
-        _sat.c.job_id > func.coalesce(_FIRST_JOB, 0),
+        _job_seats.c.job_id > func.coalesce(_NEWEST_SKIPPED_JOB, 0),
         or_(
             _games.c.seq.is_not(None),
             (_attempts.c.ended == AttemptEnd.VOID) & _attempts.c.seat.is_not(None),
         ),
-        _sat.c.job_id > schema.bots.c.pardoned_job,
+        _job_seats.c.job_id > schema.bots.c.pardoned_job,
     )
 )
-"""Selects the attempts of the last jobs of active bots that may count against them."""
-_MOST = bindparam("most", type_=Integer)
-_APPEARANCES_OF_ONE = (
-    _APPEARANCES.where(_version == bindparam("version"), _of_season == bindparam("season"))
+"""Selects the attempts at the newest jobs of active bots that ended with a result or void.
+
+These are the attempts that can count against a bot. Parameter: jobs, the number of its newest jobs
+that are searched.
+"""
+_MAX_ATTEMPTS = bindparam("max_attempts", type_=Integer)
+_APPEARANCES_OF_BOT = (
+    _APPEARANCES.where(_version_id == bindparam("version"), _season_id == bindparam("season"))
     .order_by(*_NEWEST_FIRST)
-    .limit(_MOST)
+    .limit(_MAX_ATTEMPTS)
 )
-_each = func.row_number().over(partition_by=(_version, _of_season), order_by=_NEWEST_FIRST)
-_of_seasons = _APPEARANCES.where(_of_season.in_(bindparam("seasons", expanding=True)))
-_numbered = _of_seasons.add_columns(_each.label("nth")).subquery()
-_APPEARANCES_OF_ALL = (
-    select(_numbered)
-    .where(_numbered.c.nth <= _MOST)
-    .order_by(_numbered.c.of_season, _numbered.c.bot_key, _numbered.c.nth)
+_number_in_bot = func.row_number().over(
+    partition_by=(_version_id, _season_id), order_by=_NEWEST_FIRST
+)
+_appearances_in_seasons = _APPEARANCES.where(_season_id.in_(bindparam("seasons", expanding=True)))
+_numbered_appearances = _appearances_in_seasons.add_columns(_number_in_bot.label("nth")).subquery()
+_APPEARANCES_IN_SEASONS = (
+    select(_numbered_appearances)
+    .where(_numbered_appearances.c.nth <= _MAX_ATTEMPTS)
+    .order_by(
+        _numbered_appearances.c.of_season,
+        _numbered_appearances.c.bot_key,
+        _numbered_appearances.c.nth,
+    )
 )
 
 
-def _bounds(rules: StrikeRules) -> dict[str, int]:
-    """The numbers of a bot's attempts that count, and of its jobs that are looked at."""
-    most = rules.attempts + rules.games  # void games come between those that count
-    return {"most": most, "jobs": _LOOKED_AT * most}
+def _appearance_limits(rules: StrikeRules) -> dict[str, int]:
+    """Return the parameters of queries for appearances: how many attempts and jobs they read."""
+    # Void games and games with a result are counted apart, each up to its own number.
+    max_attempts = rules.attempts + rules.games
+    return {"max_attempts": max_attempts, "jobs": _JOBS_PER_ATTEMPT * max_attempts}
 
 
 def suspend_strikers(
@@ -552,18 +633,19 @@ def suspend_strikers(
     cause: str,
     now_ms: int,
 ) -> tuple[str, ...]:
-    """Suspend those of the versions' bots that have too many strikes; returns their names.
+    """Suspend bots with too many strikes in a season, and return their names.
 
-    cause  the game that was the last one, for the reason
+    version_ids  versions that have played or are at fault now; only their bots are checked
+    cause        the last game, which is named in the reason
     """
-    playing = connection.execute(
-        _ACTIVE.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
+    candidates = connection.execute(
+        _ACTIVE_BOTS.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
     ).all()
     suspended = []
-    for bot in playing:
-        which = {"version": bot.version_id, "season": season_id, **_bounds(rules)}
-        rows = connection.execute(_APPEARANCES_OF_ONE, which)
-        _, reason = conduct(bot.name, [_appearance(row) for row in rows], rules)
+    for bot in candidates:
+        parameters = {"version": bot.version_id, "season": season_id, **_appearance_limits(rules)}
+        rows = connection.execute(_APPEARANCES_OF_BOT, parameters)
+        _, reason = conduct(bot.name, [_appearance_of_row(row) for row in rows], rules)
         if reason is not None:
             words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotDeed.STRIKE, words, now_ms)
@@ -574,21 +656,32 @@ def suspend_strikers(
 def suspend_damaged(
     connection: Connection, versions: Iterable[BotVersion], now_ms: int
 ) -> tuple[str, ...]:
-    """Suspend those of the versions' bots whose stored files are damaged; returns their names."""
+    """Suspend the bots of versions whose stored files are damaged, and return their names.
+
+    A version that is not the current one of an active bot is left out.
+    """
     suspended = []
     for version in versions:
-        if (damage := _damage(connection, version.digest)) is not None:
-            found = _ACTIVE.where(schema.bot_versions.c.id == version.id)
-            if (bot := connection.execute(found).first()) is not None:
-                words = f"the stored files of {version.label} are damaged: {damage}"
-                _take_out(connection, bot, BotDeed.DAMAGE, f"{words}; submit it again", now_ms)
-                suspended.append(version.bot)
+        damage = _damage_of_files(connection, version.digest)
+        if damage is None:
+            continue
+        query = _ACTIVE_BOTS.where(schema.bot_versions.c.id == version.id)
+        bot = connection.execute(query).first()
+        if bot is not None:
+            reason = f"the stored files of {version.label} are damaged: {damage}; submit it again"
+            _take_out(connection, bot, BotDeed.DAMAGE, reason, now_ms)
+            suspended.append(version.bot)
     return tuple(suspended)
 
 
-def _appearance(row: Row[Any]) -> Appearance:
+def _appearance_of_row(row: Row[Any]) -> Appearance:
+    """Return what an attempt says about the bot in a row of `_APPEARANCES`.
+
+    An attempt without a game was void: the bot is at fault if its own seat was asked then. Raises
+    `StoreDamaged` for a game without the bot's seat.
+    """
     if row.game is None:
-        return Appearance(None, asked=row.void == row.own_seat)
+        return Appearance(None, asked=row.void_seat == row.own_seat)
     if row.seq is None:
         raise StoreDamaged(f"table game_seats: seat {row.own_seat} of game {row.game} is missing")
     return Appearance(seat_result(row))

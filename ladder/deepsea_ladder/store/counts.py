@@ -1,14 +1,11 @@
-"""Numbers of a whole ladder, for its operator.
+"""Counts over a whole ladder for its operator, and numbers that tell if a page is still current.
 
-Invariants: one snapshot, which keeps no writer waiting; what is read grows with what waits, with
-lost attempts, seasons and versions, never with games.
+Start reading at `Counts.read`, then `Changes`.
 
-The last changes of what is over: games that were played, seasons that are closed.
-
-Invariants: what pages show of a game that was played, or of a closed season, is a function of the
-numbers here: as long as these are the same, so is that; to read them takes as long on a ladder with
-a million games as on a new one. The number of games that closed seasons still have in play is among
-them, since the seed is shown when there is none.
+Invariants: counts are read from one snapshot, which keeps no writer waiting; the time for that
+grows with waiting tasks, lost attempts, seasons and versions, but not with games. A page on a
+played game or on a closed season stays the same as long as the numbers of `Changes` do. To read
+these takes as long on a ladder with a million games as on a new one.
 """
 
 from __future__ import annotations
@@ -43,12 +40,12 @@ from deepsea_ladder.store.database import UNREADABLE_ERRORS, StorePart, damage_i
 from deepsea_ladder.store.seasons import Seasons
 from deepsea_ladder.store.tasks import NO_LOAD, loads, lost_counts
 
-LATELY = 1_000
-"""The number of newest submissions that are counted by state."""
+NEWEST_SUBMISSIONS = 1_000
+"""Newest submissions that are counted by state."""
 NEWEST_GAMES = 100
-"""The number of newest games whose records are read."""
+"""Newest games whose records are read."""
 _ratings, _tasks, _rests = schema.ratings.c, schema.tasks.c, schema.rests.c
-_playing_seasons = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
+_RUNNING_SEASONS = select(schema.seasons.c.id).where(schema.seasons.c.paused_at.is_(None))
 QUEUES = {
     TaskKind.GAME: "games",
     TaskKind.CHECK: "submissions",
@@ -56,7 +53,7 @@ QUEUES = {
     TaskKind.COMPARISON: "comparisons",
     TaskKind.STEP: "games of people",
 }
-"""The names of kinds of tasks in counts."""
+"""The name of each kind of tasks in counts."""
 
 
 _SUMS = select(
@@ -72,15 +69,17 @@ _NEWEST_STATES = (
     select(_tasks.state)
     .where(_tasks.kind == TaskKind.CHECK)
     .order_by(desc(_tasks.subject))
-    .limit(LATELY)
+    .limit(NEWEST_SUBMISSIONS)
 )
 
 
 class Counts(StorePart):
-    def is_stalled(self) -> bool:
-        """True if something waits, and no runner has renewed a lease or rests.
+    """Counts over a whole ladder, for its operator."""
 
-        Reads only the queues, and who rests.
+    def is_stalled(self) -> bool:
+        """Return True if tasks wait, and no runner works or rests.
+
+        Reads only the queues and the rests of runners, so that a monitor can ask often.
         """
         with self._database.read() as connection:
             now_ms = now(connection)
@@ -90,14 +89,22 @@ class Counts(StorePart):
         return is_stalled(waiting, expired, len(runners))
 
     def read(self) -> LadderCounts:
-        damage = Seasons(self._database, self._policy).damages()
+        """Return all counts of the ladder, with a line for each damaged place that was met."""
+        season_lines = Seasons(self._database, self._policy).damages()
         with self._database.read() as connection:
-            values = damage_in_small_tables(connection)
-            damage = [line for line in damage if not any(value[:-10] in line for value in values)]
+            value_lines = damage_in_small_tables(connection)
+            # A damaged value of a season is in both lists; of both lines the one that shows no
+            # value stays. It ends in "is damaged", and the other one has the same beginning.
+            beginnings = [line.removesuffix("is damaged") for line in value_lines]
+            season_lines = [
+                line
+                for line in season_lines
+                if not any(beginning in line for beginning in beginnings)
+            ]
             now_ms = now(connection)
             queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
             sums = connection.execute(_SUMS).one()
-            play, damaged_records = _recent_play(connection)
+            play, record_lines = _recent_play(connection)
             backup_age, shortage_age, starved_age = _ages(connection, now_ms)
             return LadderCounts(
                 games=int(sums.games),
@@ -120,93 +127,111 @@ class Counts(StorePart):
                     )
                 ),
                 recent_submissions=dict(Counter(connection.execute(_NEWEST_STATES).scalars())),
-                store_bytes=_size(connection, self._database.path),
+                store_bytes=_store_bytes(connection, self._database.path),
                 disk_free_bytes=self._database.free_bytes(),
                 backup_age_seconds=backup_age,
                 shortage_age_seconds=shortage_age,
                 starved_age_seconds=starved_age,
-                damage=(*values, *damage, *damaged_records),
+                damage=(*value_lines, *season_lines, *record_lines),
                 **play,
             )
 
 
 def _queues(connection: Connection, now_ms: int) -> dict[str, QueueLoad]:
-    """The load of each queue: tasks that wait and tasks that are leased."""
-    is_played = _tasks.season_id.is_(None) | _tasks.season_id.in_(_playing_seasons)
-    by_kind = loads(connection, now_ms, _tasks.kind, tuple(TaskKind), is_played)
+    """Return the load of each queue by its name: the tasks that wait and those that are leased.
+
+    Games of paused seasons are left out.
+    """
+    is_running = _tasks.season_id.is_(None) | _tasks.season_id.in_(_RUNNING_SEASONS)
+    by_kind = loads(connection, now_ms, _tasks.kind, tuple(TaskKind), is_running)
     return {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
 def _runners(connection: Connection, now_ms: int) -> dict[str, str | None]:
-    """The runners that have renewed a lease in time, and those that rest, with the reason."""
+    """Return the runners that hold a lease or rest, by name.
+
+    The value of a resting runner is its reason, that of a working one is None.
+    """
     is_leased = _tasks.state == TaskState.RUNNING
     leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > now_ms)
     owners = dict.fromkeys(connection.execute(leases.distinct()).scalars())
     resting = connection.execute(select(_rests.owner, _rests.words).where(_rests.until > now_ms))
-    # A runner that has a lease again rests no more, until whenever it had noted.
+    # A runner with a lease has ended its rest before the time that it had noted.
     return {row.owner: row.words for row in resting} | owners
 
 
 def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
-    """Decisions of bots in the newest games, of which alone the records are read; and a line for
-    each record that is damaged."""
+    """Return numbers on decisions in the newest games, and a line for each damaged record.
+
+    The numbers are fields of `LadderCounts`, by name.
+    """
     games = schema.games
-    # Unpacked here, each by itself: one that is damaged keeps nobody from the others.
+    # As bytes, to unpack each record by itself: a damaged one must not hide the others.
     content = type_coerce(games.c.record, LargeBinary)
     newest = select(games.c.seq, games.c.game_id, content).order_by(desc(games.c.seq))
     sizes: list[int] = []
     times: list[float] = []
     faults: Counter[str] = Counter()
-    damaged: list[str] = []
+    lines: list[str] = []
     for seq, game_id, packed in connection.execute(newest.limit(NEWEST_GAMES)):
         try:
             record = unpacked(packed)
             decisions = json.loads(record)["decisions"]
-            seconds = [one["us"] / 1_000_000 for one in decisions]
-            faulty = [one["fault"] for one in decisions if one.get("fault")]
+            decision_seconds = [decision["us"] / 1_000_000 for decision in decisions]
+            decision_faults = [decision["fault"] for decision in decisions if decision.get("fault")]
         except (StoreDamaged, *UNREADABLE_ERRORS) as error:
-            damaged.append(f"table games, row {seq}: the record of {game_id} is damaged: {error}")
+            lines.append(f"table games, row {seq}: the record of {game_id} is damaged: {error}")
             continue
         sizes.append(len(record))
-        times += seconds
-        faults.update(faulty)
+        times += decision_seconds
+        faults.update(decision_faults)
     times.sort()
+    percentiles = (50, 90, 99) if times else ()
     play = {
         "recent_games": len(sizes),
         "recent_record_bytes": sum(sizes),
         "recent_faults": dict(faults),
         "recent_decision_seconds": {
-            str(part / 100): times[len(times) * part // 100] for part in (50, 90, 99) if times
+            str(percent / 100): times[len(times) * percent // 100] for percent in percentiles
         },
     }
-    return play, damaged
+    return play, lines
 
 
 def _ages(connection: Connection, now_ms: int) -> list[float | None]:
-    """The seconds since the last backup, and the last shortage of memory and of a CPU; None if
-    there is none in the newest entries of the log."""
+    """Return the seconds since the last backup, shortage of memory, and shortage of a CPU.
+
+    None stands for one that is not among the newest entries of the audit log.
+    """
     columns = schema.audit.c
     entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
     newest = entries.subquery().c
     kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY, AuditKind.STARVED)
-    last = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
-    times = connection.execute(select(*last)).one()
+    last_times = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
+    times = connection.execute(select(*last_times)).one()
+    # A clock that was set back may be behind an entry: no age is negative.
     return [None if time is None else max(0, now_ms - time) / 1000 for time in times]
 
 
-def _size(connection: Connection, path: Path | None) -> int:
-    """The bytes of the ladder, with the log of an SQLite one."""
+def _store_bytes(connection: Connection, path: Path | None) -> int:
+    """Return the size of the ladder in bytes, with the write-ahead log of SQLite.
+
+    path  the file of an SQLite ladder; None for PostgreSQL
+    """
     if path is None:
         size = text("SELECT pg_database_size(current_database())")
         return int(connection.execute(size).scalar_one())
     files = (path, Path(f"{path}-wal"))
-    return sum(one.stat().st_size for one in files if one.exists())
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 LastChanges: TypeAlias = tuple[int, ...]
-"""Numbers to be compared. All of them grow, but for the games in play, which become fewer until
-another season is closed, which is an entry."""
-_INVISIBLE = (
+"""Numbers by which a reader knows if a page has changed: any change of them means that it may have.
+
+All of them only grow, except the number of games of closed seasons that are still in play. That one
+grows again only if another season is closed, which adds an entry to the audit log.
+"""
+_INVISIBLE_KINDS = (
     AuditKind.CODE,
     AuditKind.TOKEN,
     AuditKind.SESSION,
@@ -215,77 +240,91 @@ _INVISIBLE = (
     AuditKind.OUT_OF_MEMORY,
     AuditKind.STARVED,
 )
-"""Entries of the audit log that change nothing that everybody sees."""
+"""Kinds of entries in the audit log that change no public page."""
 _entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c
 _seasons, _analyses, _comparisons = schema.seasons.c, schema.analyses.c, schema.comparisons.c
 _task_columns = schema.tasks.c
 _LAST_ENTRY = (
-    select(func.max(_entries.id)).where(_entries.kind.not_in(_INVISIBLE)).scalar_subquery()
+    select(func.max(_entries.id)).where(_entries.kind.not_in(_INVISIBLE_KINDS)).scalar_subquery()
 )
-"""The last entry that pages show: names of authors, bots that come and go, seasons, new ratings."""
-_any_task = schema.tasks.alias().c
-_LAST_ANALYSIS = (
-    select(func.max(_any_task.change)).where(_any_task.kind == TaskKind.ANALYSIS).scalar_subquery()
+"""The last entry of the audit log that may change a page, such as a renamed author."""
+_analysis_tasks = schema.tasks.alias().c
+_LAST_ANALYSIS_CHANGE = (
+    select(func.max(_analysis_tasks.change))
+    .where(_analysis_tasks.kind == TaskKind.ANALYSIS)
+    .scalar_subquery()
 )
-# Outer joins: SQLite looks up the tasks of rows, and does not begin with all tasks of a kind.
+# With outer joins SQLite begins with the rows and looks up their tasks; else it would begin with
+# all tasks of the kind.
 _IS_COMPARISON = (_task_columns.kind == TaskKind.COMPARISON) & (
     _task_columns.subject == _comparisons.id
 )
-_LAST_BLOCK = (
+_LAST_COMPARISON_CHANGE = (
     select(func.max(_task_columns.change))
     .select_from(schema.comparisons.outerjoin(schema.tasks, _IS_COMPARISON))
     .where(_comparisons.season_id == _seasons.id)
     .scalar_subquery()
 )
-_closed = schema.seasons.alias("closed").c
-_CLOSED = select(_closed.id).where(_closed.closed_at.is_not(None))
+_closed_seasons = schema.seasons.alias("closed").c
+_CLOSED_SEASON_IDS = select(_closed_seasons.id).where(_closed_seasons.closed_at.is_not(None))
 _played_tasks = schema.tasks.alias("played").c
-_IN_PLAY = (
+_GAMES_IN_PLAY = (
     select(func.count())
     .where(_played_tasks.kind == TaskKind.GAME, _played_tasks.state == TaskState.RUNNING)
-    .where(_played_tasks.season_id.in_(_CLOSED))
+    .where(_played_tasks.season_id.in_(_CLOSED_SEASON_IDS))
     .scalar_subquery()
 )
-"""The number of games of closed seasons that are leased: as long as there are any, their seasons'
-seeds are secret."""
+"""The number of games of closed seasons that are still being played.
+
+The seed of a season stays secret until there are none.
+"""
 _NAME: BindParameter[str] = bindparam("name")
-_RATED = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
-_PERSONS = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
-_WAITS = _task_columns.state.in_((TaskState.QUEUED, TaskState.RUNNING))
+_SEQ_OF_GAME = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
+_ID_OF_PERSON_GAME = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
+_IS_UNDER_WAY = _task_columns.state.in_((TaskState.QUEUED, TaskState.RUNNING))
 _IS_ANALYSIS = (_task_columns.kind == TaskKind.ANALYSIS) & (_task_columns.subject == _analyses.id)
-# Made once: to make a statement takes longer than to send it.
-_OF_GAME = (
+# Statements are constants, since building one takes longer than executing it.
+_CHANGES_OF_GAME = (
     select(
         _LAST_ENTRY,
-        _IN_PLAY,
+        _GAMES_IN_PLAY,
         func.max(_task_columns.change),
-        # As long as one waits, what is done before it counts.
-        case((func.max(case((_WAITS, 1), else_=0)) == 1, _LAST_ANALYSIS), else_=0),
+        # While an analysis of the game waits, its place in the queue changes with other analyses.
+        case((func.max(case((_IS_UNDER_WAY, 1), else_=0)) == 1, _LAST_ANALYSIS_CHANGE), else_=0),
     )
     .select_from(schema.analyses.outerjoin(schema.tasks, _IS_ANALYSIS))
-    .where(or_(_analyses.seq == _RATED, _analyses.person_game_id == _PERSONS))
+    .where(or_(_analyses.seq == _SEQ_OF_GAME, _analyses.person_game_id == _ID_OF_PERSON_GAME))
 )
-_OF_SEASON = select(_seasons.place, _IN_PLAY, _LAST_ENTRY, _LAST_BLOCK, _LAST_ANALYSIS).where(
-    _seasons.name == _NAME, _seasons.closed_at.is_not(None)
-)
+_CHANGES_OF_SEASON = select(
+    _seasons.place, _GAMES_IN_PLAY, _LAST_ENTRY, _LAST_COMPARISON_CHANGE, _LAST_ANALYSIS_CHANGE
+).where(_seasons.name == _NAME, _seasons.closed_at.is_not(None))
 
 
 class Changes(StorePart):
+    """Numbers that change whenever pages on played games or closed seasons may change."""
+
     def of_game(self, game_id: str) -> LastChanges:
-        """The last changes of a game that was played, rated or a person's, with its analyses."""
-        numbers = self._numbers(_OF_GAME, game_id)
+        """Return the numbers of a played game and its analyses; it may be one of a person."""
+        numbers = self._read_changes(_CHANGES_OF_GAME, game_id)
         assert numbers is not None  # a maximum is always one row
         return numbers
 
     def of_season(self, name: str, *, analyses: bool = False) -> LastChanges | None:
-        """The last changes of a closed season; None of one that is open, or is not there.
+        """Return the numbers of a closed season; None if it is open or does not exist.
 
-        analyses  those of games count, too: of all seasons, so that no game is looked up
+        analyses  add the last change of analyses, for pages that show them. It is that of all
+                  seasons, since analyses of one season are not found without its games.
         """
-        numbers = self._numbers(_OF_SEASON, name)
-        return numbers if numbers is None or analyses else numbers[:-1]
+        numbers = self._read_changes(_CHANGES_OF_SEASON, name)
+        if numbers is None or analyses:
+            return numbers
+        return numbers[:-1]  # the last column is that of analyses
 
-    def _numbers(self, query: Select[Any], name: str) -> LastChanges | None:
+    def _read_changes(self, query: Select[Any], name: str) -> LastChanges | None:
+        """Return the numbers in the first row of a query, with 0 for NULL; None without a row.
+
+        name  the name of the game or season, which is a parameter of the query
+        """
         self._database.check_place()
         with self._database.read() as connection:
             row = connection.execute(query, {"name": name}).first()

@@ -848,7 +848,7 @@ def _contradictory_seasons(connection: Connection) -> Iterator[str]:
 
 
 def bots_without_version(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[str]:
-    """Report bots without the version that is to play, of those that meet the conditions."""
+    """Report bots without the version that is to play, among those that meet the conditions."""
     bots, versions = schema.bots, schema.bot_versions
     current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
     query = select(bots.c.id, bots.c.name, bots.c.version).outerjoin(versions, current)
