@@ -1,12 +1,14 @@
-"""Plays a job of the ladder with the referee.
+"""Plays jobs of the ladder with the referee, in a worker process.
+
+Start reading at `worker` and `RatedGamePlayer.play`.
 
 Invariants: a bot runs from the files that were submitted, checked by their digest, and with the
 season's isolation or not at all; an error of the referee voids the game; a bot that does not start
 forfeits only its own seat.
 
-Bot processes are reused from game to game, whoever they play with: starting them takes longer than
-a game. Those of the next job are started beside the present game. Where a start lacks descriptors,
-users, processes or memory, the bot that has rested longest leaves, and it is tried again.
+Bot processes are reused from game to game, with any other bots: starting them takes longer than a
+game. The bots of the next job are started beside the present game. If a start lacks descriptors,
+users, processes or memory, the bot that has rested longest is ended, and the start is tried again.
 """
 
 from __future__ import annotations
@@ -44,25 +46,29 @@ from deepsea_rules.game import Game
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.table import PlayedGame, RefereedGame
 
-KEPT = 128
-"""The most bots that a worker keeps running."""
+MOST_RUNNING_BOTS = 128
+"""Largest number of bots that a worker keeps running."""
 DESCRIPTORS_OF_A_BOT = 12
-"""Open files for a bot that starts; it keeps about eleven."""
+"""Number of open files for a bot that starts; a running one has about eleven."""
 SPARE_DESCRIPTORS = 24
-"""Open files beside them. gRPC does not say that it cannot accept a bot: it would be late."""
-SPARED = 4
-"""Bots that rest leave one in so many bytes of memory to others."""
+"""Number of open files that must stay free beside those of bots.
+
+gRPC does not report that it cannot accept a bot's connection: the bot would seem late.
+"""
+MEMORY_SHARE_OF_OTHERS = 4
+"""Resting bots leave one byte of memory in this number to other programs."""
 GAMES_OF_A_PROCESS = 200
-"""The number of games after which a bot is restarted."""
+"""Number of games after which a bot is restarted."""
 StartPool = Callable[[], BotPool]
-"""Makes the pool of one bot, whose process is not started yet."""
+"""Makes the pool of one bot. It does not start the process yet."""
 
 
 @contextmanager
 def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
-    """Set up a worker that plays jobs, with a folder of its own for their bots.
+    """Set up a worker with a folder of its own for bots, and yield its function that plays a job.
 
-    starts_at_once  its share of the CPUs; 1 where nobody knows what other workers are there
+    starts_at_once  number of bots that may start at once, by the worker's share of the CPUs; 1 is
+                    right where the number of other workers is not known
     """
     starts = asyncio.Semaphore(starts_at_once)
     open_many_files()
@@ -75,7 +81,7 @@ def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outc
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A private folder for as long as the body runs."""
+    """Yield a private folder, which is removed when the body ends."""
     folder = cleanup.private_folder()
     try:
         yield folder
@@ -84,10 +90,10 @@ def own_folder() -> Iterator[Path]:
 
 
 class RatedGamePlayer:
-    """An event loop in which one worker plays, and the bots that run there."""
+    """The event loop in which one worker plays, and the bots that run there."""
 
     def __init__(self, folders: BotCache, link: Link, starts: asyncio.Semaphore) -> None:
-        """`starts`: the limit of bots that start at once, of all that play here."""
+        """Make a player of jobs; `starts` limits the bots that start at once."""
         self._folders = folders
         self._link = link
         self._starts = starts
@@ -96,16 +102,16 @@ class RatedGamePlayer:
         self._clock = SystemClock()
         self._freezer = Freezer(self._clock)
         self._bots = RunningBots()
-        self._read: dict[Hashable, BotSpec] = {}
-        """Bots of the next job that do not run yet."""
+        self._unstarted: dict[Hashable, BotSpec] = {}
+        """Bots of the next job that were read and do not run yet."""
         self._unpacking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """Held while a bot's files are unpacked, by digest: they come once."""
+        """Locks by digest, held while a bot's files are unpacked, so that this is done once."""
         self._next: Job | None = None
         self._preparing: asyncio.Task[None] | None = None
         link.on_next(self._on_next)
 
     def play(self, job: Job) -> Outcome:
-        """Play the job's game. A request to stop ends it, and with it the worker."""
+        """Play the job's game. A request to stop ends the game, and the worker with it."""
         if self._folders.has_lost(version.digest for version in job.seats):
             self._link.leave()
         try:
@@ -116,12 +122,17 @@ class RatedGamePlayer:
             return outcome_of_error(error)
 
     def close(self) -> None:
+        """End all bots and the event loop."""
         if self._preparing is not None:
             self._preparing.cancel()
         self._runner.run(self._bots.close())
         self._runner.close()
 
     async def _play(self, job: Job) -> Outcome:
+        """Play the job's game, and return its record with the logs of bots.
+
+        An error of the referee makes the game void, and ends its bots.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._link.on_stop(partial(self._loop.call_soon_threadsafe, task.cancel))
@@ -148,32 +159,38 @@ class RatedGamePlayer:
             output = line_up.output(seat) if faults else ""
             logs.append(SeatLog(seat, seats[seat][0], faults, output, tuple(notes.get(seat, ()))))
         self._bots.dismiss([keys[forfeit.seat] for forfeit in played.record.forfeits])
-        if self._next is None:
+        if self._next is None:  # no game follows at once
             self._bots.freeze()
         return FinishedGame(played.record.to_json(), tuple(logs))
 
     def _on_next(self, job: Job) -> None:
-        """Prepare for the job that comes after the present one; called in another thread.
+        """Prepare for the job that follows the present one.
 
-        Bots are unpacked and read there: in the event loop, clocks of the present game are running.
+        The link calls this in another thread. Bots are unpacked and read there, since clocks of the
+        present game are running in the event loop.
         """
         self._next = job
         for (key, _), version in zip(self._line_up(job), job.seats, strict=True):
             if key not in self._bots:
-                with suppress(Exception):  # which comes again, and is reported, in its game
-                    self._read[key] = self._bot(version)
+                with suppress(Exception):  # the error comes again in the game, and is reported
+                    self._unstarted[key] = self._bot(version)
         self._loop.call_soon_threadsafe(self._begin_to_prepare, job)
 
     def _begin_to_prepare(self, job: Job) -> None:
+        """Start the bots of a job in the background; called in the event loop."""
         self._preparing = self._loop.create_task(self._prepare(job))
 
     async def _prepare(self, job: Job) -> None:
-        """Start the bots that are missing while a game goes on: one by one, to disturb it less."""
+        """Start the missing bots of a job one by one, which disturbs the present game less."""
         for key, make in self._line_up(job):
-            with suppress(Exception):  # which comes again, and is reported, when the job is played
+            with suppress(Exception):  # the error comes again in the game, and is reported
                 await self._bots.prepare(key, make)
 
     def _line_up(self, job: Job) -> list[tuple[Hashable, StartPool]]:
+        """Return for each seat of a job the key of its running bot, and the function for its pool.
+
+        Bots with the same key may be the same process: they have the same files, name and limits.
+        """
         season = job.season
         keys = [
             (season.isolation, season.limits, version.digest, version.label)
@@ -185,27 +202,33 @@ class RatedGamePlayer:
         ]
 
     def _pool(self, season: Season, version: BotVersion, key: Hashable) -> BotPool:
-        bot = self._read.pop(key, None) or self._bot(version)
+        """Return a pool for a version's bot, which was perhaps read before."""
+        bot = self._unstarted.pop(key, None) or self._bot(version)
         settings = hosting(season.isolation, season.limits)
         return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
 
     def _bot(self, version: BotVersion) -> BotSpec:
+        """Return a version's bot, unpacked; one thread at a time unpacks it."""
         with self._unpacking[version.digest]:
             return bot_of(version, self._folders)
 
 
 def suspects(job: Job) -> tuple[int, ...]:
-    """The seats for which a decision that the host delays is a timeout, and voids the game no more.
+    """Return the seats whose bots are suspected of causing the delays of their void games.
 
-    Where the kernel does not say what a bot as a whole was denied, its threads can make it seem so:
-    there one void game of a version is enough in a season.
+    A decision of such a seat that the host delays is a timeout, and does not void the game. Where
+    the kernel does not report how long a bot as a whole had to wait for the CPU, threads of the bot
+    can feign a delay by the host: there one void game of a version in a season is enough.
     """
-    is_told = job.season.isolation != "process" and hierarchies().pressure is not None
-    return job.void_seats if is_told else job.suspects
+    measures_pressure = job.season.isolation != "process" and hierarchies().pressure is not None
+    return job.void_seats if measures_pressure else job.suspects
 
 
 def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
-    """A version's bot, unpacked; raises RefereeError if its files are not those of its digest."""
+    """Return a version's bot, unpacked from its files.
+
+    Raises RefereeError if the files are damaged or have another digest.
+    """
     digest, label = version.digest, version.label
     try:
         bot = unpacked_bot(folders(digest), label)
@@ -217,17 +240,17 @@ def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
 
 
 def _notes_by_seat(played: PlayedGame) -> dict[int, list[GameNote]]:
-    """The notes of each bot; a seat that noted nothing is not there."""
+    """Return the notes of each seat's bot; a seat without notes is missing."""
     decisions = played.record.decisions
-    found: dict[int, list[GameNote]] = {}
+    notes_by_seat: dict[int, list[GameNote]] = {}
     for number, note in played.notes.items():
-        found.setdefault(decisions[number].seat, []).append(GameNote(number, *note))
-    return found
+        notes_by_seat.setdefault(decisions[number].seat, []).append(GameNote(number, *note))
+    return notes_by_seat
 
 
 def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:
-    """A seat's faults in a game, each error once."""
-    lines: dict[str, None] = {}
+    """Return a seat's faults in a game, one in a line, with each error text once."""
+    lines: dict[str, None] = {}  # a set that remembers the order
     for report in faults:
         if report.seat == seat:
             lines[f"decision {report.decision}: {report.explanation()}"] = None
@@ -236,7 +259,7 @@ def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:
 
 
 def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
-    """The hosting of a season's bots.
+    """Return how a season's bots are run: isolation, clock and resource limits.
 
     Raises SandboxUnavailable if the required sandbox or control groups do not work.
     """
@@ -247,10 +270,11 @@ def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
             "see `deepsea-referee doctor`"
         )
     level = choose("process" if isolation == "process" else "sandbox")
-    counted = level.counts_every_process or level.name == "process"
+    # In a sandbox without control groups the CPU time of some processes is unknown.
+    counts_bot_cpu = level.counts_every_process or level.name == "process"
     return Hosting(
         isolation=level,
-        gauge=BotGauge if counted else WallGauge,
+        gauge=BotGauge if counts_bot_cpu else WallGauge,
         limits=ResourceLimits(
             memory_bytes=limits.memory_mib * MIB,
             processes=limits.processes,
@@ -260,23 +284,29 @@ def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
 
 @dataclass(slots=True)
 class _Running:
-    """A bot with a pool to itself."""
+    """A running bot: its pool, and the number of games that its process has played."""
 
     pool: BotPool
     games: int = 0
 
 
 class RunningBots:
-    """The running bots by their keys, those that played last at the end."""
+    """The running bots by their keys, in the order of their last games, the newest last."""
 
     def __init__(
         self,
-        most: int = KEPT,
+        most: int = MOST_RUNNING_BOTS,
         games: int = GAMES_OF_A_PROCESS,
         free_memory: Callable[[], int] | None = None,
         free_descriptors: Callable[[], int] = free_descriptors,
     ) -> None:
-        """`free_memory`: bytes for bots that rest; by default as many as others can spare."""
+        """Make an empty set of bots.
+
+        most              largest number of running bots
+        games             number of games after which a bot is restarted
+        free_memory       returns the bytes that resting bots may use; None: what others can spare
+        free_descriptors  returns the number of files that can still be opened
+        """
         self._most = most
         self._free_descriptors = free_descriptors
         self._games = games
@@ -288,25 +318,28 @@ class RunningBots:
         return key in self._bots
 
     async def prepare(self, key: Hashable, make: StartPool) -> None:
-        """Start a bot that will play soon, unless it runs or there is no room for one more."""
-        if key not in self._bots and not self._has_descriptors(1):
+        """Start a bot that will play soon, unless it runs, or descriptors are scarce."""
+        if key not in self._bots and not self._has_descriptors(starts=1):
             return
         await self._running(key, make).pool.start_early(0)
 
     def seat(self, bots: Sequence[tuple[Hashable, StartPool]], reserve: int) -> LineUp:
-        """The bots of a game by seat, which `play_game` starts if need be.
+        """Return the bots of a game by seat; `play_game` starts those that do not run.
+
+        Others are ended if descriptors or memory are scarce, and frozen if not.
 
         reserve  bytes of memory that must stay available
         """
         keys = [key for key, _ in bots]
         starts = len({*keys} - self._bots.keys())
-        for key in [key for key in self._bots if key not in keys]:
+        resting_keys = [key for key in self._bots if key not in keys]
+        for key in resting_keys:
             if self._has_descriptors(starts):
                 break
             self._dismiss(key)
         for key, make in bots:
             self._running(key, make).games += 1
-            self._bots[key] = self._bots.pop(key)
+            self._bots[key] = self._bots.pop(key)  # to the end, since it plays last
         self._shrink(keys, reserve)
         for key, running in self._bots.items():
             if key not in keys:
@@ -315,7 +348,7 @@ class RunningBots:
         return LineUp([self._bots[key].pool for key in keys], make_room)
 
     def dismiss(self, keys: Collection[Hashable]) -> None:
-        """Stop bots that must not play on, and those that have played enough games."""
+        """End the bots with these keys, and those that have played enough games."""
         for key in [key for key, running in self._bots.items() if running.games >= self._games]:
             self._dismiss(key)
         for key in keys:
@@ -323,35 +356,46 @@ class RunningBots:
                 self._dismiss(key)
 
     def freeze(self) -> None:
-        """Freeze all bots, since no game follows at once."""
+        """Freeze all bots until the next game."""
         for running in self._bots.values():
             running.pool.freeze(0)
 
     async def close(self) -> None:
+        """End all bots, and wait until they have ended."""
         for key in [*self._bots]:
             self._dismiss(key)
         await asyncio.gather(*self._ending)
 
     def _running(self, key: Hashable, make: StartPool) -> _Running:
+        """Return the bot with this key; if there is none, make its pool."""
         if key not in self._bots:
             self._bots[key] = _Running(make())
         return self._bots[key]
 
-    def _shrink(self, but: Collection[Hashable], reserve: int) -> None:
-        """Dismiss bots that have not played for longest while there are too many."""
-        for key in [key for key in self._bots if key not in but]:
+    def _shrink(self, playing: Collection[Hashable], reserve: int) -> None:
+        """End resting bots, those that rest longest first, while bots or memory are too many.
+
+        Bots with the keys in `playing` stay. Stop when `reserve` bytes of memory are free.
+        """
+        for key in [key for key in self._bots if key not in playing]:
             if len(self._bots) <= self._most and self._free_memory() >= reserve:
                 return
             self._dismiss(key)
 
     def _has_descriptors(self, starts: int) -> bool:
-        """True if there are descriptors for so many bots, once those that are ending have ended."""
+        """Return True if this number of bots can start.
+
+        Bots that are ending count as ended, since a start waits for that if need be.
+        """
         needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (starts - len(self._ending))
         return self._free_descriptors() >= needed
 
-    async def _dismiss_longest_rested(self, but: Collection[Hashable]) -> bool:
-        """Make room for a start, and wait for it; False if nobody rests any more."""
-        resting = [key for key in self._bots if key not in but]
+    async def _dismiss_longest_rested(self, playing: Collection[Hashable]) -> bool:
+        """End the bot that rests longest and is not among `playing`, and wait until one has ended.
+
+        Return False if no bot rests and none is ending.
+        """
+        resting = [key for key in self._bots if key not in playing]
         if resting:
             self._dismiss(resting[0])
         if not self._ending:
@@ -360,8 +404,8 @@ class RunningBots:
         return True
 
     def _dismiss(self, key: Hashable) -> None:
+        """End a bot in the background, so that games go on meanwhile."""
         running = self._bots.pop(key)
-        # In the background: games go on meanwhile.
         ending = asyncio.ensure_future(running.pool.__aexit__(None, None, None))
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
@@ -371,25 +415,32 @@ class LineUp:
     """The bots of a game as `play_game` needs them."""
 
     def __init__(self, pools: Sequence[BotPool], make_room: Callable[[], Awaitable[bool]]) -> None:
-        """`make_room` has a bot leave that does not play; it returns False if there is none."""
+        """Make the line-up of a game from the pool of each seat's bot.
+
+        `make_room` ends a resting bot when a start lacks something; it returns False if there is
+        none.
+        """
         self._pools = pools
         self._make_room = make_room
         self._slots: list[Slot] = []
 
     @contextmanager
     def table(self, seed: bytes) -> Iterator[Sequence[Slot]]:
-        """Give each seat a process that has not met the seed; the slots are numbered by seat."""
+        """Give each seat a process that does not know the seed. The slots are numbered by seat."""
         with ExitStack() as opened:
             tables = [pool.table([0], seed) for pool in self._pools]
             self._slots = [opened.enter_context(table)[0] for table in tables]
             yield [Slot(seat) for seat in range(len(self._slots))]
 
     def running(self, seat: Slot) -> BotProcess | None:
-        """The seat's process for a new game if it is there already."""
+        """Return the seat's process if it runs already; else None."""
         return self._pools[seat].running(self._slots[seat])
 
     async def ready(self, seat: Slot, *, suspect: bool = False) -> BotProcess:
-        """The seat's process for a new game."""
+        """Return the seat's process for a new game, started if need be.
+
+        If the start lacks something of the machine, resting bots are ended one by one.
+        """
         while True:
             try:
                 return await self._pools[seat].ready(self._slots[seat], suspect=suspect)
@@ -398,22 +449,26 @@ class LineUp:
                     raise
 
     def given_up(self, seat: Slot) -> str:
-        """The reason why the seat's process is not started any more; "" if it is."""
+        """Return why the seat's process is not started any more; "" if it is."""
         return self._pools[seat].given_up(self._slots[seat])
 
     def finished_game(self, seat: Slot) -> None:
-        """Note that the seat's process was there until the end of a game."""
+        """Note that the seat's process lasted until the end of a game."""
         self._pools[seat].finished_game(self._slots[seat])
 
     def output(self, seat: int) -> str:
-        """The end of what the seat's present process printed, safe to show."""
+        """Return the end of the output of the seat's present process, safe to show."""
         return self._pools[seat].output(self._slots[seat])
 
 
 def _spare_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """The bytes that are available, less what is left to others."""
+    """Return the bytes of memory that resting bots may use.
+
+    These are the available ones less a share of all memory for other programs. Where the system
+    does not say what is available, the number is so large that it limits nothing.
+    """
     lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
     kib = {words[0]: int(words[1]) for words in lines}
     if "MemAvailable:" not in kib:
-        return 1 << 62
-    return 1024 * (kib["MemAvailable:"] - kib["MemTotal:"] // SPARED)
+        return 1 << 62  # no limit
+    return 1024 * (kib["MemAvailable:"] - kib["MemTotal:"] // MEMORY_SHARE_OF_OTHERS)

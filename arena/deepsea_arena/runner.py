@@ -1,5 +1,7 @@
 """The runner: leases jobs, gives them to workers, renews leases, and reports the outcomes.
 
+Start reading at `run`, which plays a ladder's seasons, and `Runner`, which plays one season.
+
 Invariants: whatever process dies at any moment, a job ends in exactly one result or in quarantine;
 while the store is unavailable results wait and are reported later (retry); trouble of this machine
 counts against no job and no bot; a runner that stops gives its leases back. Several runners may
@@ -63,25 +65,30 @@ from deepsea_referee.errors import UserError
 
 _T = TypeVar("_T")
 Source = Callable[[int, int], Sequence[Rotation]]
-"""The source of new games: given the number of the season's last job and how many games are
-wanted at least, rotations of line-ups. None at all means that there is nothing to play now; a
-`PairingError` says why. The same store and number should give the same rotations."""
+"""The source of new games.
+
+It is called with the number of the season's last job and the least number of games, and returns
+rotations of line-ups. An empty result means that there is nothing to play now; a `PairingError` has
+the reason. The same store and number should give the same rotations.
+"""
 _IDLE_S = 5.0
-"""The wait for a season."""
-_OPENING = 8
-"""The number of tries to open a store that is busy: within about a minute."""
+"""Pause between two looks for an open season."""
+_OPENING_TRIES = 8
+"""Number of tries to open a busy store. They take about a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGoal:
+    """The end of a run: whatever comes first of these."""
+
     games: int | None = None
-    """The number of results; None is no limit."""
+    """Number of games with a result after which the run ends; None is no limit."""
     settled: Callable[[], bool] | None = None
-    """Called after every result; True starts no more games."""
+    """Called after every result; when it returns True, no more games are started."""
     until: int | None = None
     """The time after which no games are started, in milliseconds since 1970."""
     wait_for_work: bool = False
-    """True to wait when there is nothing to play, or the goal is reached, instead of ending."""
+    """True to wait for more games, instead of ending, when there is nothing to play."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,34 +96,41 @@ class RunnerSettings(Times):
     """Timeouts and limits of a run; times in seconds."""
 
     game: float | None = None
-    """Timeout of a game: after it the game is void, and its worker is killed. None: by the season's
-    clock."""
+    """Timeout of a game, after which it is void and its worker is killed.
+
+    None takes a timeout that follows from the season's clock.
+    """
     max_failures_in_a_row: int = 50
-    """The number of games in a row without a result after which the run ends."""
+    """Number of games in a row without a result after which the run ends."""
     host_pause: float = 1.0
+    """First pause after trouble of this machine; each further one is twice as long."""
     host_troubles: int = 6
-    """The number of times in a row that it cannot, after which the run ends."""
+    """Number of troubles of this machine in a row after which the run ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """The request of a run; without a number of games, until the order is settled."""
+    """The request of a run. Without a number of games it lasts until the order is settled."""
 
     season: str | None = None
+    """The season to play; None takes the open one."""
     games: int | None = None
+    """Number of games with a result."""
     forever: bool = False
-    """True to wait for bots if there are too few, and play without end, or with an end wait
-    there until there is more to play."""
+    """True to go on after the end: the run waits there until there is more to play."""
     settled: bool = False
-    """True to play until the order is settled, as a run does that has no other end."""
+    """True to play until the order is settled, as a run without another end does."""
     until: datetime | None = None
-    """When to end."""
+    """The time after which no games are started."""
     confidence: float = CONFIDENCE
-    """The confidence for the order of two neighbours."""
+    """The confidence with which the order of two neighbours has to be settled."""
 
 
 class RunStopped(Exception):
-    """A run that is part of something larger was stopped."""
+    """A request to stop ended the run of a tournament.
+
+    `tournament_run` raises it; the games that were leased wait again.
+    """
 
     def __init__(self, report: RunReport) -> None:
         super().__init__("stopped")
@@ -124,13 +138,18 @@ class RunStopped(Exception):
 
 
 def no_source(number: int, wanted: int) -> Sequence[Rotation]:
-    """For tournaments, whose jobs are all there from the start."""
+    """Return no games: the source for tournaments, whose jobs are all in the store."""
     return ()
 
 
 @dataclass
 class Runner:
-    """One run. `owner` names its leases and must be unique; `clock` counts seconds."""
+    """A run that plays the jobs of one season.
+
+    owner      the name of its leases, which no other run has
+    clock      returns seconds
+    gives_way  returns True when a tournament has to be played first
+    """
 
     store: Store
     season: StoredSeason
@@ -146,23 +165,28 @@ class Runner:
     gives_way: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
+        """Set the state of a run that has not begun."""
         self._gives_way = False  # to a tournament
         self._playing: dict[str, tuple[Job, float]] = {}
-        """Jobs by their games' ids, and when they time out."""
-        self._renewed = self._paused_until = self.clock()
+        """The jobs that are being played and the times of their timeouts, by game."""
+        self._renewed_s = self._paused_until_s = self.clock()
         self._settled = self._closed = self._paused = False
-        self._waits = False  # for more to play than the goal asked for
-        self._unplayable = ""  # why there are no games, as was reported
-        self._failures_in_a_row = 0  # games in a row without a result
-        self._troubles = 0  # in a row, of this machine
-        self._damaged: list[str] = []  # the bots without games, as was said
-        self._newest = self.season.name  # the season that the pages show, as far as it was said
+        self._awaits_more = False  # after the goal, with `wait_for_work`
+        self._reported_unplayable = ""  # the last reported reason why there are no games
+        self._failures_in_a_row = 0  # games without a result
+        self._troubles_in_a_row = 0  # of this machine
+        self._reported_damage: list[str] = []
+        self._reported_newest = self.season.name  # the newest season
         self._report = RunReport(season=self.season.name)
 
     def run(self) -> RunReport:
-        """Play until the goal is reached, nothing is left to play, or `stop` is requested."""
+        """Play until the goal is reached, nothing is left to play, or a stop is requested.
+
+        At the end the workers are stopped, and the leases of games that are not finished are given
+        back.
+        """
         try:
-            self._say_damaged()
+            self._report_damage()
             self._report.ended = self._loop()
         finally:
             self.pool.close()
@@ -174,25 +198,30 @@ class Runner:
         return self._report
 
     def _loop(self) -> RunEnd:
+        """Start games and take in their outcomes until the run ends; return why it ends."""
         while True:
             if self.stop.requested is StopRequest.HAND_BACK:
                 return RunEnd.STOPPED
             if self._failures_in_a_row >= self.settings.max_failures_in_a_row:
                 return RunEnd.TOO_MANY_FAILURES
-            anybody = self._fill() if self.stop.requested is StopRequest.GO_ON else True
+            has_free_worker = True
+            if self.stop.requested is StopRequest.GO_ON:
+                has_free_worker = self._fill()
             if self._playing:
-                self._take_in(self.pool.wait(self._until_due(), self.stop))
+                self._take_in(self.pool.wait(self._seconds_until_due(), self.stop))
                 self._look_after()
-            elif (ended := self._end()) is not None:
-                return ended
-            elif not self._idle(anybody=anybody):
+                continue
+            run_end = self._end_when_idle()
+            if run_end is not None:
+                return run_end
+            if not self._idle(has_free_worker=has_free_worker):
                 return RunEnd.NOTHING_LEFT
 
-    def _end(self) -> RunEnd | None:
-        """The reason for which the run ends now that no game is played; None if it goes on."""
+    def _end_when_idle(self) -> RunEnd | None:
+        """Return why the run ends now that it plays no game; None if it goes on."""
         if self.stop.requested is not StopRequest.GO_ON:
             return RunEnd.STOPPED
-        if self._wanted() == 0 or (self._is_over() and not self.goal.wait_for_work):
+        if self._games_to_start() == 0 or (self._is_over() and not self.goal.wait_for_work):
             return RunEnd.GOAL
         if self._closed:
             return RunEnd.CLOSED
@@ -200,125 +229,143 @@ class Runner:
             return RunEnd.TOURNAMENT
         return RunEnd.HOST if self._gave_up() else None
 
-    def _idle(self, *, anybody: bool) -> bool:
-        """Wait until a game may be started; returns whether that may happen."""
-        season, idle = f"season {self.season.name}", self.settings.idle
+    def _idle(self, *, has_free_worker: bool) -> bool:
+        """Wait a while for a game to play, and note why none is played.
+
+        Return False if no game can come any more.
+        """
+        season, pause_s = f"season {self.season.name}", self.settings.idle
         if self._is_over():
-            why = "its order is settled" if self._settled else "its time is over"
-            self._await_more(f"{season} is not played on: {why}")
+            reason = "its order is settled" if self._settled else "its time is over"
+            self._await_more(f"{season} is not played on: {reason}")
         elif self._paused:
-            self._rest(f"{season} is paused", idle)
-        elif (pause := self._paused_until - self.clock()) > 0:
-            self._rest(self._report.trouble, pause)
-        elif not anybody:  # the pool knows for how long to wait for somebody
+            self._rest(f"{season} is paused", pause_s)
+        elif (host_pause_s := self._paused_until_s - self.clock()) > 0:
+            self._rest(self._report.trouble, host_pause_s)
+        elif not has_free_worker:  # the pool wakes this run when a worker comes
             self._note_rest("no worker is free")
-            self.pool.wait(self._until_due(), self.stop)
+            self.pool.wait(self._seconds_until_due(), self.stop)
             self._look_after()
         elif self._retry(lambda: self.store.queue.leased(self.season)):
-            self._rest(f"the last games of {season} are played by other runs", idle)
+            self._rest(f"the last games of {season} are played by other runs", pause_s)
         elif self.goal.wait_for_work:
-            self._rest(self._unplayable or f"{season} has no games to play", idle)
+            self._rest(self._reported_unplayable or f"{season} has no games to play", pause_s)
         else:
             return False
         return True
 
     def _rest(self, words: str, seconds: float) -> None:
-        """Pause, and note why."""
+        """Pause, and note why; `seconds` is the longest pause."""
         self._note_rest(words)
         self.stop.pause(min(seconds, self.settings.beat))
 
     def _note_rest(self, words: str) -> None:
-        """Note why no game is played: without a lease this run would count as lost."""
+        """Store why no game is played. Without it a run that has no lease would count as dead."""
         self._retry(lambda: self.store.tasks.rest(self.owner, words, self.settings.lease))
 
     def _is_over(self) -> bool:
-        """True if the order is settled, or the time has come."""
+        """Return True if the order is settled, or the time of the goal is over."""
         until = self.goal.until
         return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
     def _await_more(self, words: str) -> None:
-        """Wait, and look whether somebody has unsettled the order or closed the season."""
-        if not self._waits:
+        """Wait a while after the goal, and look whether there is more to play.
+
+        New games may have unsettled the order, and somebody may have closed the season.
+        """
+        if not self._awaits_more:
             self.watcher.trouble(words)
-        self._waits = True
+        self._awaits_more = True
         self._rest(words, self.settings.idle)
         if self.goal.settled is not None:
             self._settled = self._retry(self.goal.settled)
         season = self._retry(lambda: self.store.seasons.get(self.season.name))
         self._closed = season.closed_at is not None
-        self._waits = self._is_over()
+        self._awaits_more = self._is_over()
 
-    def _wanted(self) -> int | None:
-        """The number of games that may still be started for the goal; None is no limit."""
+    def _games_to_start(self) -> int | None:
+        """Return how many games may still be started for the goal; None is no limit."""
         if self.goal.games is None:
             return None
         return max(0, self.goal.games - self._report.accepted - len(self._playing))
 
     def _fill(self) -> bool:
-        """Give jobs to free workers; returns whether any was free."""
+        """Give jobs to free workers. Return False if no worker was free."""
         workers = self.pool.free()
-        ends = self._closed or self._gives_way or self._gave_up() or self._is_over()
-        free = [] if ends or self.clock() < self._paused_until else workers[: self._wanted()]
+        is_ending = self._closed or self._gives_way or self._gave_up() or self._is_over()
+        may_start = not is_ending and self.clock() >= self._paused_until_s
+        free = workers[: self._games_to_start()] if may_start else []
         if not free:
             return bool(workers)
         jobs = self._claim(free)
         if self._paused:
             return True
-        if len(jobs) < len(free) and self._pair(len(free) - len(jobs)):
+        if len(jobs) < len(free) and self._add_jobs(len(free) - len(jobs)):
             jobs += self._claim(free[len(jobs) :])
         started = [self._start(job) for job in jobs]
         return all(started)
 
     def _start(self, job: Job) -> bool:
-        """Give a job to a worker, or back if the worker that was free has left."""
+        """Give a job to a worker. If the worker has left, give the job back, and return False."""
         if is_started := self.pool.start(job):
-            self._playing[job.game_id] = (job, self.clock() + self._limit(job))
+            self._playing[job.game_id] = (job, self.clock() + self._timeout_s(job))
         else:
             self._hand_back(job, "its worker has left")
         return is_started
 
     def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
-        jobs, tries = self.store.jobs, count()
-        before = self._paused
+        """Lease a job for each of these workers, as far as there are any.
+
+        `prefer` has the rotation of each worker's last job, whose bots it still runs. Report when
+        the season was paused, or resumed.
+        """
+        jobs = self.store.jobs
+        was_paused = self._paused
+        try_numbers = count()
 
         def claim() -> list[Job]:
-            if next(tries):  # an earlier try was perhaps stored, and its answer lost
+            is_retry = next(try_numbers) > 0
+            if is_retry:  # an earlier try was perhaps stored, and its answer lost
                 jobs.hand_back(self.owner, besides=[job for job, _ in self._playing.values()])
             return jobs.claim(self.season, self.owner, self.settings.lease, prefer)
 
         try:
-            found = self._retry(claim)
+            leased = self._retry(claim)
             self._paused = False
         except SeasonPaused:
-            found, self._paused = [], True
-        if self._paused != before:
+            leased, self._paused = [], True
+        if self._paused != was_paused:
             state = "paused: no game is started" if self._paused else "resumed"
             self.watcher.trouble(f"season {self.season.name} is {state}")
-        return found
+        return leased
 
-    def _pair(self, wanted: int) -> bool:
-        """Get more jobs from the source; returns whether to lease again."""
-        number = self._retry(lambda: self.store.queue.last_number(self.season))
+    def _add_jobs(self, games: int) -> bool:
+        """Store new jobs from the source, for at least this number of games.
+
+        Return True if there may be jobs to lease now, of this run or of another that was quicker.
+        """
+        last_number = self._retry(lambda: self.store.queue.last_number(self.season))
         try:
-            rotations = self._retry(lambda: self.source(number, wanted))
+            rotations = self._retry(lambda: self.source(last_number, games))
         except PairingError as error:
             # Games of others may go on, and somebody may submit a bot.
             if not self._playing and not self.goal.wait_for_work:
                 raise
-            if not self._playing and not self._unplayable:
-                self._unplayable = f"season {self.season.name} waits for bots: {error}"
-                self.watcher.trouble(self._unplayable)
+            if not self._playing and not self._reported_unplayable:
+                self._reported_unplayable = f"season {self.season.name} waits for bots: {error}"
+                self.watcher.trouble(self._reported_unplayable)
             return False
-        self._unplayable = ""
+        self._reported_unplayable = ""
         try:
-            # If another runner was quicker, its jobs are there instead.
-            self._retry(lambda: self.store.jobs.add(self.season, rotations, after=number))
+            # If another run was quicker, its jobs are stored instead.
+            self._retry(lambda: self.store.jobs.add(self.season, rotations, after=last_number))
         except SeasonClosed:
             self._closed = True
             return False
         return bool(rotations)
 
     def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
+        """Store the outcomes of jobs, and forget these jobs."""
         for job, outcome in outcomes:
             match outcome:
                 case FinishedGame() as game:
@@ -327,18 +374,22 @@ class Runner:
                     self._fail(job, reason, seat, shortage)
                 case HostTrouble(reason):
                     self._set_aside(job, reason)
-            # Only now: whatever is left here is handed back at the end.
+            # Only after it was stored: jobs that are still listed are handed back at the end.
             self._playing.pop(job.game_id, None)
 
-    def _store_result(self, job: Job, played: FinishedGame) -> None:
-        receipt = self._retry(lambda: self.store.games.report(job, played.record, played.machine))
+    def _store_result(self, job: Job, game: FinishedGame) -> None:
+        """Store the result of a game, and take in the receipt.
+
+        A machine whose result is refused is used no more, unless the result only came too late.
+        """
+        receipt = self._retry(lambda: self.store.games.report(job, game.record, game.machine))
         match receipt.status:
             case ReceiptStatus.ACCEPTED:
-                self._failures_in_a_row = self._troubles = 0
+                self._failures_in_a_row = self._troubles_in_a_row = 0
                 self._report.accepted += 1
                 self._report.suspended += receipt.suspended
-                if played.logs and receipt.seq is not None:
-                    self._keep_logs(receipt.seq, played.logs)
+                if game.logs and receipt.seq is not None:
+                    self._keep_logs(receipt.seq, game.logs)
                 if self.goal.settled is not None:
                     self._settled = self._retry(self.goal.settled)
             case ReceiptStatus.DUPLICATE:
@@ -346,21 +397,31 @@ class Runner:
             case ReceiptStatus.REFUSED:
                 self._failures_in_a_row += 1
                 self._report.refused += 1
-                if played.machine and not receipt.is_late:
-                    self._dismiss(played.machine, f"its result of {job.game_id} was refused")
+                if game.machine and not receipt.is_late:
+                    self._dismiss(game.machine, f"its result of {job.game_id} was refused")
         self.watcher.finished(job, receipt)
 
     def _dismiss(self, machine: str, why: str) -> None:
+        """Stop using a machine, and report why."""
         if self.pool.dismiss(machine, why):
             self.watcher.trouble(f"{machine} is used no more: {why}")
 
     def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        """Store the logs of a game.
+
+        A failure is only reported: the result is stored already, and counts for more.
+        """
         try:
             self.store.logs.add(seq, logs)
-        except LadderError as error:  # the result is stored, and counts for more
+        except LadderError as error:
             self.watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
     def _fail(self, job: Job, reason: str, seat: int | None, shortage: AuditKind | None) -> None:
+        """Store that a game was void, and report it with the bots that were suspended for it.
+
+        seat      the seat that could not be timed, if that was the reason
+        shortage  the kind of note for the operator if the machine lacked something
+        """
         if shortage is not None:
             self._retry(lambda: self.store.audit.note_shortage(shortage, job.game_id, reason))
         receipt = self._retry(lambda: self.store.jobs.fail(job, reason, seat))
@@ -372,82 +433,96 @@ class Runner:
             self.watcher.trouble(f"{name} is suspended")
 
     def _set_aside(self, job: Job, reason: str) -> None:
-        """Give a job back that this machine cannot play now, and start no other for a while."""
+        """Give back a job that this machine cannot play now, and start no game for a while."""
         self._hand_back(job, reason)
-        if (now := self.clock()) < self._paused_until:
+        if (now_s := self.clock()) < self._paused_until_s:
             return  # another worker met the same trouble
-        pause = nth_pause(self.settings.host_pause, self._troubles)
-        self._paused_until = now + pause
-        self._troubles += 1
+        pause_s = nth_pause(self.settings.host_pause, self._troubles_in_a_row)
+        self._paused_until_s = now_s + pause_s
+        self._troubles_in_a_row += 1
         if reason != self._report.trouble:
-            seconds = f"{pause:g} second" if pause == 1 else f"{pause:g} seconds"
-            words = f"{reason}; no game counts as failed, trying again in {seconds}"
-            self.watcher.trouble(words)
+            seconds = f"{pause_s:g} second" if pause_s == 1 else f"{pause_s:g} seconds"
+            message = f"{reason}; no game counts as failed, trying again in {seconds}"
+            self.watcher.trouble(message)
         self._report.trouble = reason
 
     def _hand_back(self, job: Job, reason: str) -> None:
+        """Give a job back to the queue, with the reason."""
         self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
 
     def _gave_up(self) -> bool:
-        """True if this machine could not play for so long that the run ends."""
-        return self._troubles >= self.settings.host_troubles and not self.goal.wait_for_work
+        """Return True if this machine could not play for so long that the run ends."""
+        return (
+            self._troubles_in_a_row >= self.settings.host_troubles and not self.goal.wait_for_work
+        )
 
-    def _limit(self, job: Job) -> float:
-        limit = self.settings.game
-        return game_seconds(job.season, len(job.seats)) if limit is None else limit
+    def _timeout_s(self, job: Job) -> float:
+        """Return the timeout of a job's game, in seconds."""
+        timeout_s = self.settings.game
+        return game_seconds(job.season, len(job.seats)) if timeout_s is None else timeout_s
 
     def _look_after(self) -> None:
-        """Heartbeat: renew the leases when it is due, and void games that time out."""
-        now = self.clock()
-        for job, due in list(self._playing.values()):
+        """Void games that take too long, and renew the leases when it is time.
+
+        A job that waits behind another one at its worker has not begun, so that its timeout starts
+        anew.
+        """
+        now_s = self.clock()
+        for job, due_s in list(self._playing.values()):
             if self.pool.waits(job):
-                self._playing[job.game_id] = (job, now + self._limit(job))
-            elif now >= due:
+                self._playing[job.game_id] = (job, now_s + self._timeout_s(job))
+            elif now_s >= due_s:
                 self.pool.abandon(job)
-                reason = f"no result after {self._limit(job):g} seconds"
+                reason = f"no result after {self._timeout_s(job):g} seconds"
                 self._take_in([(job, VoidOutcome(reason))])
-        if now - self._renewed >= self.settings.beat:
-            held = [job for job, _ in self._playing.values()]
-            self._retry(lambda: self.store.jobs.renew(held, self.settings.lease))
-            self._renewed = now
-            self._say_newest()
-            self._say_damaged()
+        if now_s - self._renewed_s >= self.settings.beat:
+            leased = [job for job, _ in self._playing.values()]
+            self._retry(lambda: self.store.jobs.renew(leased, self.settings.lease))
+            self._renewed_s = now_s
+            self._report_newest()
+            self._report_damage()
             self._gives_way = self._retry(self.gives_way)
 
-    def _say_newest(self) -> None:
-        """Say so when pages show another season than the one that is played."""
+    def _report_newest(self) -> None:
+        """Report when a newer season is open than the one that is played, since pages show that."""
         if self.season.tournament is not None:
             return
         opened = open_seasons(self._retry(self.store.seasons.all))
-        newest = opened[-1].name if opened else self._newest
-        if newest not in (self._newest, self.season.name):
+        newest = opened[-1].name if opened else self._reported_newest
+        if newest not in (self._reported_newest, self.season.name):
             self.watcher.trouble(
                 f"season {newest} is open and is what pages show, but this run plays "
                 f"{self.season.name} until that is closed: `ladder close {self.season.name}`"
             )
-        self._newest = newest
+        self._reported_newest = newest
 
-    def _say_damaged(self) -> None:
-        """Say which bots get no games, since they cannot be read."""
+    def _report_damage(self) -> None:
+        """Report which bots get no games, since they cannot be read."""
         damage = self._retry(self.store.bots.damages)
-        for line in damage if damage != self._damaged else ():
-            self.watcher.trouble(f"{line}; that bot gets no games")
-        self._damaged = damage
+        if damage != self._reported_damage:
+            for line in damage:
+                self.watcher.trouble(f"{line}; that bot gets no games")
+            self._reported_damage = damage
 
-    def _until_due(self) -> float:
-        """The time until the next heartbeat or timeout."""
-        due = [due for _, due in self._playing.values()]
-        due.append(self._renewed + self.settings.beat)
-        return max(0.0, min(due) - self.clock())
+    def _seconds_until_due(self) -> float:
+        """Return the seconds until the next renewal of leases, or the next timeout."""
+        due_s = [due_s for _, due_s in self._playing.values()]
+        due_s.append(self._renewed_s + self.settings.beat)
+        return max(0.0, min(due_s) - self.clock())
 
     def _retry(self, call: Callable[[], _T]) -> _T:
-        """Call the store, with retries while it is unavailable; every call may be repeated."""
+        """Call the store, and again while it is unavailable; `call` must bear repetition."""
         return retry_until_available(call, self.stop, self.watcher.trouble)
 
 
 def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
-    """Open a ladder for a run; waits a while if it is busy, and then raises StoreUnavailable."""
-    return retry_until_available(lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING)
+    """Open a ladder for a run.
+
+    If it is busy, wait for about a minute, and then raise StoreUnavailable.
+    """
+    return retry_until_available(
+        lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING_TRIES
+    )
 
 
 def run(
@@ -458,18 +533,18 @@ def run(
     stop: Stop,
     play_tournament: Callable[[StoredSeason], bool] | None = None,
 ) -> RunReport:
-    """Play rated games: always the bot whose rating is least certain, against bots of its strength.
+    """Play rated games of a ladder, and do its other tasks beside them.
 
-    Submissions are checked beside the games; a run with an end first checks those that wait, and
-    one without end goes on checking while no season is open. Analyses are done beside the games
-    with what these leave of the CPU; a run with an end then does those that still wait. Games of
-    people are played and new versions compared beside the games as long as these go on.
+    Submissions, analyses, games of people and comparisons are done in threads while games are
+    played. A run with an end checks waiting submissions first, and does waiting analyses at the
+    end. A run without end waits for a season while none is open.
 
-    play_tournament  plays one that was begun from afar, before all else; returns whether to try
-                     again if it is still open then. A run with an end or of a given season plays
-                     none.
+    play_tournament  plays a tournament that was begun from afar, before other games; True means
+                     that it may be tried again while it is open. A run with an end, or of a given
+                     season, plays no tournaments.
     """
-    to_end, season = not request.forever, None
+    to_end = not request.forever
+    season: StoredSeason | None = None
     if to_end or request.season is not None:
         season = _playable(store, request, watcher, stop)
     _take_back(store, watcher, stop)
@@ -483,23 +558,26 @@ def run(
     ):
         if season is not None:
             return _run(store, season, request, make_pool, watcher, stop)
-        given_up: set[int] = set()
+        given_up: set[int] = set()  # ids of tournaments' seasons
 
-        def tournament() -> StoredSeason | None:
+        def next_tournament() -> StoredSeason | None:
             return None if play_tournament is None else for_runner(store, given_up)
 
         def gives_way() -> bool:
-            return tournament() is not None
+            return next_tournament() is not None
 
-        before = ""
-        while (found := _await_season(store, watcher, stop, tournament, before)) is not None:
-            before = found.name
-            if found.tournament is None or play_tournament is None:
-                report = _run(store, found, request, make_pool, watcher, stop, gives_way)
+        last_name = ""
+        while True:
+            season = _await_season(store, watcher, stop, next_tournament, last_name)
+            if season is None:
+                break
+            last_name = season.name
+            if season.tournament is None or play_tournament is None:
+                report = _run(store, season, request, make_pool, watcher, stop, gives_way)
                 if report.ended not in (RunEnd.CLOSED, RunEnd.TOURNAMENT):
                     return report
-            elif not play_tournament(found):
-                given_up.add(found.id)
+            elif not play_tournament(season):
+                given_up.add(season.id)
         with suppress(StoreUnavailable):
             store.tasks.end_rest(own_name())
     return RunReport()
@@ -510,36 +588,42 @@ def _await_season(
     watcher: RunWatcher,
     stop: Stop,
     tournament: Callable[[], StoredSeason | None],
-    before: str,
+    last_name: str,
 ) -> StoredSeason | None:
-    """Wait until a season is open; a tournament's, the newest one, or None at a request to stop.
+    """Wait until a season is open, and return it; None at a request to stop.
 
-    before  the season that this run played last, if any: another one is named
+    A tournament comes first, then the newest season. Report which season is played, and others.
+
+    tournament  returns the tournament's season that has to be played now, if any
+    last_name   the season that this run has played last; "" if it has played none
     """
-    waits, named = False, list[str]()
+    has_waited = False
+    reported_damage: list[str] = []
     with stop.on_signals():
         while stop.requested is StopRequest.GO_ON:
             opened = open_seasons(retry_until_available(store.seasons.all, stop, watcher.trouble))
-            if (first := retry_until_available(tournament, stop, watcher.trouble)) is not None:
-                opened = [first]
+            urgent = retry_until_available(tournament, stop, watcher.trouble)
+            if urgent is not None:
+                opened = [urgent]
             damage = retry_until_available(store.seasons.damages, stop, watcher.trouble)
-            for line in damage if damage != named else ():
-                watcher.trouble(f"{line}; that season is not played")
-            named = damage
+            if damage != reported_damage:
+                for line in damage:
+                    watcher.trouble(f"{line}; that season is not played")
+                reported_damage = damage
             if len(opened) > 1:
-                others = ", ".join(one.name for one in opened[:-1])
+                others = ", ".join(season.name for season in opened[:-1])
                 watcher.trouble(
                     f"this run plays {opened[-1].name}, the newest season; {others} too, with "
                     "another `ladder run --season NAME`"
                 )
-            elif opened and (waits or before not in ("", opened[-1].name)):
-                after = f", after {before}" if before else ""
+            elif opened and (has_waited or last_name not in ("", opened[-1].name)):
+                after = f", after {last_name}" if last_name else ""
                 watcher.trouble(f"this run plays season {opened[-1].name} now{after}")
             if opened:
                 return opened[-1]
-            if not waits:
+            if not has_waited:
                 watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
-            waits = True
+            has_waited = True
             retry_until_available(
                 lambda: store.tasks.rest(own_name(), "no season is open", Times().lease),
                 stop,
@@ -550,7 +634,10 @@ def _await_season(
 
 
 def _playable(store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop) -> StoredSeason:
-    """The season to be played. Raises for one that gets no games of a run."""
+    """Return the season that is requested.
+
+    Raises SeasonClosed if it is closed, UserError if it is a tournament's.
+    """
     season = retry_until_available(
         lambda: find_season(store, request.season), stop, watcher.trouble
     )
@@ -570,31 +657,37 @@ def _run(
     stop: Stop,
     gives_way: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    def retried(call: Callable[[], _T]) -> _T:
+    """Play one season until the goal of the request is reached; see `Runner.run`.
+
+    gives_way  returns True when a tournament has to be played first
+    """
+
+    def retry(call: Callable[[], _T]) -> _T:
         return retry_until_available(call, stop, watcher.trouble)
 
-    until = UntilSettled(store, season, request.confidence)
-    expected = None
-    until_ms = None if request.until is None else milliseconds(request.until)
+    until_settled = UntilSettled(store, season, request.confidence)
+    present_order = None
+    deadline_ms = None if request.until is None else milliseconds(request.until)
     if request.games is not None:
         goal = RunGoal(games=request.games)
     elif request.forever:
-        settled = (lambda: until.report().settled) if request.settled else None
-        goal = RunGoal(settled=settled, until=until_ms, wait_for_work=True)
-    elif until_ms is not None:
-        goal = RunGoal(until=until_ms)
-    elif (order := retried(until.report)).settled:
+        is_settled = (lambda: until_settled.report().settled) if request.settled else None
+        goal = RunGoal(settled=is_settled, until=deadline_ms, wait_for_work=True)
+    elif deadline_ms is not None:
+        goal = RunGoal(until=deadline_ms)
+    elif (order := retry(until_settled.report)).settled:
         goal = RunGoal(games=0)
     else:
-        goal, expected = RunGoal(settled=until), order
+        goal, present_order = RunGoal(settled=until_settled), order
     source = Matchmaker(store, season)
-    report = play(store, season, source, goal, make_pool, watcher, stop, expected, gives_way)
-    if request.games is None and not request.forever and until_ms is None:
-        report.order = retried(until.report)
+    report = play(store, season, source, goal, make_pool, watcher, stop, present_order, gives_way)
+    if request.games is None and not request.forever and deadline_ms is None:
+        report.order = retry(until_settled.report)
     return report
 
 
 def _take_back(store: Store, watcher: RunWatcher, stop: Stop) -> None:
+    """End leases of runs that were killed, and report their number."""
     if tasks := retry_until_available(lambda: take_back(store), stop, watcher.trouble):
         watcher.taken_back(tasks)
 
@@ -610,9 +703,12 @@ def play(
     expected: OrderReport | None = None,
     gives_way: Callable[[], bool] = lambda: False,
 ) -> RunReport:
-    """Play queued games and those of the source, until the goal is reached or `stop` is requested.
+    """Play queued games and those of the source, until the goal is reached or a stop is requested.
 
-    Ctrl-C and SIGTERM request a stop meanwhile, so call this in the main thread.
+    Ctrl-C and SIGTERM request a stop meanwhile, so that only the main thread may call this.
+
+    expected   the present order, for a run until it is settled; it is reported
+    gives_way  returns True when a tournament has to be played first
     """
     _take_back(store, watcher, stop)
     pool = make_pool(season.settings, watcher)

@@ -1,5 +1,7 @@
 """Opens, closes and finds seasons.
 
+Start reading at `open_season`, `find_season` and `close_season`.
+
 Invariants: a season's settings never change, other settings are another season; seat A begins in
 every season, since its games rotate the seats; the clock is one that the referee can read.
 """
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 _SEAT_A = ", seat A begins"
+"""End of the name of rules in which seat A always begins."""
 FreshSeed = Callable[[], bytes]
-"""Draws the 32 bytes of a season's seed."""
+"""Returns the 32 bytes of a new season's seed."""
 
 
 class SeasonInfo(Struct, frozen=True, kw_only=True):
@@ -37,48 +40,49 @@ class SeasonInfo(Struct, frozen=True, kw_only=True):
     rules: str
     """The name of its rule set."""
     seats: tuple[int, ...]
-    """Bots at a table; several numbers mix sizes."""
+    """Numbers of bots at a table; with several, tables have several sizes."""
     clock: str
     isolation: Isolation
     packages: tuple[str, ...]
-    """The packages for bots besides the SDK."""
+    """The packages that bots can use besides the SDK."""
     missing_packages: tuple[str, ...]
     """The packages that this environment lacks."""
     memory_mib: int
-    """The resource limits of a bot with all its processes."""
+    """Limit of the memory of a bot, with all its processes."""
     processes: int
+    """Limit of the number of its processes."""
     require_cgroups: bool
-    """True if it is only played where control groups enforce these limits."""
+    """True if it is played only where control groups enforce these limits."""
     same_author: bool
     """True if bots of one author may meet."""
     former_versions: bool
     """True if former versions of bots continue to play."""
     best_of_author: bool
-    """True if its standings have the best bot of each author only."""
+    """True if its standings list only the best bot of each author."""
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     place: int
-    """The last place of its chain: its games, and its attempts without a result."""
+    """The last place in its chain of games and of attempts without a result."""
     head: str
     """The head of its chain at that place, in hex (docs/records.md)."""
     opened_at: Time
     closed_at: Time | None
     submissions_until: Time | None = None
-    """Its deadline, after which no bots are taken in; None if they are until it is closed."""
+    """The deadline for new bots; None if bots are taken in until it is closed."""
     paused_at: Time | None = None
-    """Since when no games of it are started; None if they are."""
+    """When it was paused; None while its games are started."""
 
 
 class ClosedSeason(Struct, frozen=True):
-    """A season that is closed, or is to be."""
+    """The outcome of a request to close a season."""
 
     season: str
     seed: str | None
-    """In hex; the seeds of its games are derived from it. None as long as games are in play."""
+    """The season's seed in hex, from which its games' seeds follow; None while games are played."""
     in_play: int
-    """Games that are being played, and count."""
+    """Number of games that are still being played, and count."""
     unfinished: Unfinished | None = None
-    """The bots and submissions that it waits for before it is closed; None of one that is."""
+    """The bots and submissions that it waits for; None if it is closed."""
 
 
 class Unfinished(Struct, frozen=True):
@@ -88,11 +92,11 @@ class Unfinished(Struct, frozen=True):
     """Bots whose present versions have played fewer than `games` games, and former ones some."""
     games: int
     submissions: int
-    """Submissions that came in time and are to be checked."""
+    """Number of submissions that came in time and wait for their check."""
 
 
 def season_info(stored: StoredSeason) -> SeasonInfo:
-    """The public facts of a stored season."""
+    """Return the public facts of a stored season."""
     season = stored.settings
     return SeasonInfo(
         name=season.name,
@@ -101,7 +105,7 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         clock=season.clock,
         isolation=season.isolation,
         packages=season.packages,
-        missing_packages=_missing(season.packages),
+        missing_packages=_missing_packages(season.packages),
         memory_mib=season.limits.memory_mib,
         processes=season.limits.processes,
         require_cgroups=season.limits.require_cgroups,
@@ -112,17 +116,19 @@ def season_info(stored: StoredSeason) -> SeasonInfo:
         place=stored.place,
         head=stored.head,
         opened_at=utc_time(stored.created_at),
-        closed_at=_time(stored.closed_at),
-        submissions_until=_time(stored.submissions_until),
-        paused_at=_time(stored.paused_at),
+        closed_at=_utc_time_or_none(stored.closed_at),
+        submissions_until=_utc_time_or_none(stored.submissions_until),
+        paused_at=_utc_time_or_none(stored.paused_at),
     )
 
 
-def _time(ms: int | None) -> Time | None:
+def _utc_time_or_none(ms: int | None) -> Time | None:
+    """Return a stored time in UTC; None stays None."""
     return None if ms is None else utc_time(ms)
 
 
-def _missing(packages: Sequence[str]) -> tuple[str, ...]:
+def _missing_packages(packages: Sequence[str]) -> tuple[str, ...]:
+    """Return the packages that are not installed in this environment."""
     if not packages:
         return ()
     # Most seasons name none, and it takes a while to import.
@@ -132,12 +138,15 @@ def _missing(packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_season(store: Store, name: str | None) -> StoredSeason:
-    """The season of that name; without a name the open one that is no tournament's, or the newest
-    if none is open."""
+    """Return the season of that name, or without a name the one that pages show.
+
+    This is the open season that is no tournament's. If none is open, it is the newest one. Raises
+    UserError if several are open, NotOnLadder if there is no such season.
+    """
     seasons = store.seasons.all()
     if name is not None:
-        named = (season for season in seasons if season.name == name)
-        return next(named, None) or store.seasons.get(name)  # which says so if there is none
+        by_name = {season.name: season for season in seasons}
+        return by_name.get(name) or store.seasons.get(name)  # raises NotOnLadder if there is none
     if not seasons:
         for damage in store.seasons.damages():
             raise StoreDamaged(damage)
@@ -150,33 +159,39 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
 
 
 def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
-    """Those of the seasons that are open and no tournament's."""
-    return [one for one in seasons if one.closed_at is None and one.tournament is None]
+    """Return the seasons that are open and no tournament's."""
+    return [season for season in seasons if season.closed_at is None and season.tournament is None]
 
 
 def season_settings(season: Season) -> Season:
-    """A season of rated games with these settings, checked by the referee."""
+    """Return settings for a season of rated games.
+
+    Seat A begins in them, and the clock and the packages were checked.
+    """
     return structs.replace(
         season,
         rules=seat_a_begins(season.rules),
         clock=TimeControl.parse(season.clock).format(),
-        packages=_packages(season.packages),
+        packages=_checked_packages(season.packages),
     )
 
 
-def _packages(given: Sequence[str]) -> tuple[str, ...]:
-    """The packages as they are stored; raises `BundleError` for one that is none."""
-    if not given:
+def _checked_packages(packages: Sequence[str]) -> tuple[str, ...]:
+    """Return packages as they are stored: checked, sorted and each once.
+
+    Raises BundleError for a text that names no package.
+    """
+    if not packages:
         return ()
     from deepsea_referee.workbench.advice import checked_package
 
-    return tuple(sorted(set(map(checked_package, given))))
+    return tuple(sorted(set(map(checked_package, packages))))
 
 
 def seat_a_begins(rules: RuleSet) -> RuleSet:
-    """The same rules, with seat A beginning: every bot of a rotation sits there once.
+    """Return the same rules with seat A beginning, since each bot of a rotation sits there once.
 
-    A roll-off would only add luck. Records say so with the name of the rules.
+    A roll-off for the first turn would only add luck. The name of the rules says so in records.
     """
     if rules.first_player == "seat_a":
         return rules
@@ -185,7 +200,7 @@ def seat_a_begins(rules: RuleSet) -> RuleSet:
 
 
 def preset_of(name: str) -> RuleSet | None:
-    """The preset that a season's rules with this name are; None for rules of its own."""
+    """Return the preset of which a season's rules have the name; None for rules of its own."""
     return PRESETS.get(name.removesuffix(_SEAT_A))
 
 
@@ -196,65 +211,74 @@ def open_season(
     submissions_until: datetime | None = None,
     by: Actor = MACHINE,
 ) -> SeasonInfo:
-    """Open another season; its seed is a random one, or a given one.
+    """Open a season and return its facts.
 
-    submissions_until  after it the ladder takes in no bots while the season is open
+    fresh              returns its seed; None draws a random one
+    submissions_until  deadline after which the ladder takes in no bots for the season
+    by                 the person or program that opens it, for the audit log
     """
     if fresh is None:
         from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
 
         fresh = fresh_seed
-    until = None if submissions_until is None else milliseconds(submissions_until)
-    return season_info(store.seasons.open(settings, fresh(), submissions_until=until, actor=by))
+    deadline_ms = None if submissions_until is None else milliseconds(submissions_until)
+    return season_info(
+        store.seasons.open(settings, fresh(), submissions_until=deadline_ms, actor=by)
+    )
 
 
 def close_season(
     store: Store, name: str, by: Actor = MACHINE, *, at_once: bool = True
 ) -> ClosedSeason:
-    """Give a season no more games. Those that are being played still count.
+    """Close a season: it gets no more games, and those that are being played still count.
 
-    at_once  whether it does not wait for the bots that were submitted: else no more are taken in
-             first, so that nobody keeps the rank of a former version by replacing it at the end
+    at_once  False first takes in no more bots and waits for those that were submitted, so that
+             nobody keeps the rank of a former version by replacing it at the end
     """
     if not at_once:
         bots, submissions = store.seasons.end_submissions(name, by)
         if bots or submissions:
             games = max(1, store.seasons.get(name).settings.pairing.provisional_games)
-            return ClosedSeason(name, None, 0, Unfinished(tuple(bots), games, submissions))
+            unfinished = Unfinished(tuple(bots), games, submissions)
+            return ClosedSeason(name, seed=None, in_play=0, unfinished=unfinished)
     store.seasons.close(name, by)
-    take_back(store)  # of runs that were killed: these are not played
-    return ClosedSeason(name, *store.seasons.close(name))
+    take_back(store)  # games of runs that were killed are not being played
+    seed, in_play = store.seasons.close(name)
+    return ClosedSeason(name, seed, in_play)
 
 
 def missing_sandbox(isolation: Isolation) -> str | None:
-    """The reason why this machine cannot play such a season, and a remedy; None if it can."""
+    """Return why this machine cannot play a season with this isolation, and a remedy.
+
+    Return None if it can.
+    """
     if isolation == "process":
         return None
-    # Half of what this module would take to import, for those who only look.
+    # Without it this module takes half the time to import.
     from deepsea_referee.sandbox.probe import sandbox_trouble
 
-    if not (trouble := sandbox_trouble()):
+    trouble = sandbox_trouble()
+    if not trouble:
         return None
     return f"{trouble.found or trouble.name}. {trouble.remedy}"
 
 
 def own_cgroups() -> str:
-    """The control groups that bots have here, in words."""
+    """Return in words which control groups bots have on this machine."""
     return without_cgroups("sandbox") or "control groups are used for all"
 
 
 def without_cgroups(isolation: Isolation) -> str | None:
-    """The way in which this machine times bots without control groups; None if it has them."""
+    """Return how this machine times bots for lack of control groups; None if it lacks none."""
     if isolation == "process":
         return None
     from deepsea_referee.sandbox.cgroup import hierarchies
 
-    places = hierarchies()
-    if not (missing := places.missing()):
+    groups = hierarchies()
+    missing = groups.missing()
+    if not missing:
         return None
-    # As `rated_games.hosting` chooses.
-    charged = "bots are charged the wall time, also while others use the CPUs; "
-    return (
-        f"no control groups here for {', '.join(missing)}: "
-        f"{'' if places.counts_cpu else charged}see `deepsea-referee doctor`"
-    )
+    charge = ""
+    if not groups.counts_cpu:  # `rated_games.hosting` takes the wall clock then
+        charge = "bots are charged the wall time, also while others use the CPUs; "
+    return f"no control groups here for {', '.join(missing)}: {charge}see `deepsea-referee doctor`"
