@@ -1,16 +1,13 @@
-"""The page of a person's seat, as a document of JSON.
+"""The page of a person's seat as a JSON document, and a person who decides on that page in a match.
 
-Invariants: of a game under way nothing is read but what the seat saw; which actions there are, and
-in what words, `choices` says.
+Start reading at `seat_document` and `StoredPerson`. To a match of this process `StoredPerson` is a
+referee's `Person`, to the ladder's service it is the host of the game. A question is stored as a
+runner stores it, and the page stores the answer.
 
-A person who decides on the seat's page of a ladder, in a match of this process.
-
-To the match it is a referee's `Person`, to the ladder's service the host of the game: the question
-is stored as a runner stores it, and the page stores the answer.
-
-Invariants: the ladder keeps each game of the match as a game of its person, which nobody else
-leases; the seat's page is made of what is stored, and of `fields`, which has nothing that the seat
-does not know; a request or an answer for a question that is over does nothing.
+Invariants: of a game under way the document has nothing but what the seat saw; `choices` has the
+legal actions with their words; the ladder keeps each game of the match as a game of its person,
+which nobody else leases; the fields of a host have nothing that the seat does not know; a request
+or an answer for a question that is over does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from deepsea_arena.analysis import GameAnalysis
 from deepsea_arena.analysis_document import in_words, worst
@@ -48,64 +45,75 @@ from deepsea_sdk.table import RefereedGame
 YOU = "you"
 """The person's name on the page of its seat."""
 THINKING = "the coach is looking at it"
-"""The note while a hint is found."""
+"""The note that is shown while the coach computes a hint."""
 PICKS = 64
-"""More choices than an order takes: the number of a question is that of its decision times this."""
+"""Upper bound of the choices that one decision takes.
+
+The number of a question is the number of its decision times this, plus the choices made so far.
+"""
 
 
 class SeatDocument(TypedDict):
     """A game as the page of its person's seat shows it."""
 
     news: int
-    """Grows with each change."""
+    """A checksum of the document, which differs after each change."""
     game: int
     """The number of the game, from 1."""
     seat: str
-    """The person's letter."""
+    """The letter of the person's seat."""
     rules: str
     names: list[str]
     frames: list[dict[str, Any]]
     """Positions, with the keys `t`, `p`, `dice` and `say` of docs/viewer.md."""
     asked: dict[str, Any] | None
-    """The decision: `id`, `words`, `choices` (each `key`, `action`, `meaning`) and `rules`."""
+    """The question; None while the person has nothing to decide.
+
+    It has `id`, `words`, `choices` (each with `key`, `action` and `meaning`) and `rules`.
+    """
     left_us: int | None
-    """The time that is left for it."""
+    """Microseconds until the default action is played; None without a limit."""
     hints: bool
-    """The coach may be asked."""
+    """True if the person may ask the coach for a hint."""
     note: list[str]
     """Words for the person, such as a hint."""
     table: list[str]
-    """The final table, once the game is over."""
+    """The lines of the final table; empty before the game is over."""
     judging: bool
+    """True while the coach judges the person's decisions."""
     judged: dict[str, Any] | None
-    """`words`, and `worst`: each `turn`, `dive`, `position`, `played`, `better`, `lost`."""
+    """The judgement: `words`, and the `worst` decisions; see `judgement`. None without one."""
     more: bool
-    """Another game may follow."""
+    """True if another game can follow."""
     ended: str
-    """The reason for which nothing comes any more; "" while something may."""
+    """The reason why the page does not change any more; "" while it may."""
 
 
 def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choosing] | None:
-    """The number of the question that waits for the person, and its choices; None for none."""
+    """Return the number of the question that waits for the person, and its choices.
+
+    Return None if no question waits. `played` is the replayed game, if the caller has it.
+    """
     if game.state is not TaskState.ASKED:
         return None
-    view = (played or _played(game)).view(game.seat)
-    choosing, picks = Choosing(view), (game.answer or "").split()
+    view = (played or _replayed(game)).view(game.seat)
+    choosing = Choosing(view)
+    picks = (game.answer or "").split()
     for pick in picks:
         choosing.choose(pick)
     return len(game.decisions) * PICKS + len(picks), choosing
 
 
 def seat_document(
-    game: PersonGame, now: int, host_fields: Mapping[str, Any] | None = None
+    game: PersonGame, now_ms: int, host_fields: Mapping[str, Any] | None = None
 ) -> SeatDocument:
-    """The document of a game for the page of its person's seat.
+    """Return the document of a game for the page of its person's seat.
 
-    now          the store's time
-    host_fields  fields that the game's host adds or replaces, `left_us` among them
+    now_ms       the store's time in milliseconds
+    host_fields  fields of the game's host that are added or replaced, with `left_us` among them
     """
-    fields = host_fields or {}
-    names = fields.get("names") or [
+    extra_fields = host_fields or {}
+    names = extra_fields.get("names") or [
         YOU if seat == game.seat else name for seat, name in enumerate(game.names)
     ]
     is_void = game.state is TaskState.VOID
@@ -119,7 +127,7 @@ def seat_document(
         "asked": None,
         "left_us": None,
         "hints": False,
-        "note": _note(game),
+        "note": _presence_note(game),
         "table": [],
         "judging": False,
         "judged": None,
@@ -130,29 +138,34 @@ def seat_document(
         _add_end(document, read_record(game.record), game.seat)
     else:
         _add_course(document, game)
-    note = [*document["note"], *fields.get("note", ())]
-    document |= {**fields, "note": note, "left_us": None}  # type: ignore[typeddict-item]
+    note = [*document["note"], *extra_fields.get("note", ())]
+    document |= {**extra_fields, "note": note, "left_us": None}  # type: ignore[typeddict-item]
     document["news"] = zlib.crc32(json.dumps(document).encode())
-    if fields:
-        document["left_us"] = fields["left_us"]
+    if extra_fields:
+        document["left_us"] = extra_fields["left_us"]
     elif game.until is not None:
-        document["left_us"] = max(0, game.until - now) * 1000
+        document["left_us"] = max(0, game.until - now_ms) * 1000
     return document
 
 
 def _add_end(document: SeatDocument, record: GameRecord, seat: int) -> None:
-    """The course of a game that is over as the seat saw it, and the final table."""
+    """Fill in the course of a game that is over, as the seat saw it, and the final table."""
     names = document["names"]
-    seats = [one._replace(name=name) for one, name in zip(record.seats, names, strict=True)]
-    shown = frames(replace(record, seats=tuple(seats)), seat)["frames"]
+    seats = [
+        record_seat._replace(name=name)
+        for record_seat, name in zip(record.seats, names, strict=True)
+    ]
+    seat_frames = frames(replace(record, seats=tuple(seats)), seat)["frames"]
     table = narration.tell_end(Result(record.points, record.placements), names)
-    document["frames"] = [{key: frame[key] for key in ("t", "p", "dice", "say")} for frame in shown]
+    # The page of a seat needs no other keys of a frame.
+    keys: tuple[Literal["t", "p", "dice", "say"], ...] = ("t", "p", "dice", "say")
+    document["frames"] = [{key: frame[key] for key in keys} for frame in seat_frames]
     document["table"] = list(table)
 
 
 def _add_course(document: SeatDocument, game: PersonGame) -> None:
-    """The course as the seat saw it, and what is asked."""
-    played = _played(game)
+    """Fill in the course of a game under way, as the seat saw it, and the question."""
+    played = _replayed(game)
     document["frames"] = [
         {
             "t": moment.turn,
@@ -164,8 +177,9 @@ def _add_course(document: SeatDocument, game: PersonGame) -> None:
             played, lambda state: view_for(state, game.seat).known, game.seat
         )
     ]
-    if (found := choosing_of(game, played)) is not None:
-        number, choosing = found
+    question = choosing_of(game, played)
+    if question is not None:
+        number, choosing = question
         view = played.view(game.seat)
         assert view.kind is not None
         document["asked"] = {
@@ -177,8 +191,8 @@ def _add_course(document: SeatDocument, game: PersonGame) -> None:
         document["note"] += choosing.note
 
 
-def _played(game: PersonGame) -> Game:
-    """The game up to the person's next decision, or the bots' first one."""
+def _replayed(game: PersonGame) -> Game:
+    """Return the game up to the person's next decision, or to a decision of a bot."""
     played = Game(game.ruleset, len(game.names), game.seed)
     played.pending()
     for decision in game.decisions:
@@ -187,48 +201,58 @@ def _played(game: PersonGame) -> Game:
     return played
 
 
-def _note(game: PersonGame) -> list[str]:
+def _presence_note(game: PersonGame) -> list[str]:
+    """Return lines for the person about absence and failed steps; none if the game is over."""
     if game.state.is_final:
         return []
-    found = {
+    lines = {
         Presence.SILENT: ["you were silent: default actions are played until you answer"],
         Presence.LEFT: ["you left: default actions are played"],
     }.get(game.presence, [])
     if game.reason:
-        found = [*found, "a step failed and is tried again; nothing of the game is lost"]
-    return found
+        lines = [*lines, "a step failed and is tried again; nothing of the game is lost"]
+    return lines
 
 
-def judgement(found: GameAnalysis, seat: int) -> dict[str, Any]:
-    """The field `judged`: the worth of the seat's decisions in words, and the worst ones."""
+def judgement(analysis: GameAnalysis, seat: int) -> dict[str, Any]:
+    """Return the field `judged`: what the seat's decisions lost in words, and the worst of them.
+
+    Each of the worst has its `turn`, `dive`, `position`, the action `played`, a `better` one, and
+    what it `lost` in placement score.
+    """
     decisions = [
         {
-            "turn": one.turn,
-            "dive": one.judged.dive,
-            "position": str(game_at(found.record, one.number).view(seat)),
-            "played": one.judged.played,
-            "better": one.judged.best,
-            "lost": round(one.judged.regret.mean, 2),
+            "turn": decision.turn,
+            "dive": decision.judged.dive,
+            "position": str(game_at(analysis.record, decision.number).view(seat)),
+            "played": decision.judged.played,
+            "better": decision.judged.best,
+            "lost": round(decision.judged.regret.mean, 2),
         }
-        for one in worst(found)
+        for decision in worst(analysis)
     ]
-    return {"words": in_words(found, seat), "worst": decisions}
+    return {"words": in_words(analysis, seat), "worst": decisions}
 
+
+# -------------------------------------------------------------------------- the person of a match
 
 OWNER = "play"
-"""The owner of the leases: there is no other one on such a ladder."""
+"""The owner of the leases: no other program leases games on such a ladder."""
 LOOK_S = 1.0
-"""The time between two looks for an answer, if nothing rings before."""
+"""Seconds between two looks for an answer, if no thread reports one before."""
 SETTLE_S = 1.0
-"""The longest wait for the next question, once an answer is stored."""
+"""Longest wait, in seconds, for the next question after an answer was stored."""
 LEASE_S = 86_400.0
-"""Longer than bots play between two decisions of a person."""
+"""Duration of a lease: longer than bots play between two decisions of a person."""
 NEXT_S = 30.0
-"""The longest wait for the next game to begin, once it is requested."""
+"""Longest wait, in seconds, for the next game to begin after it was requested."""
 
 
 class StoredPerson:
-    """The person of a match; every method may be called from any thread."""
+    """The person of a match. Any thread may call any method.
+
+    The match calls `begin` and `decide`, and the page stores an answer in another thread.
+    """
 
     def __init__(
         self,
@@ -239,20 +263,27 @@ class StoredPerson:
         clock: Clock,
         hint_effort: Effort = HINT_EFFORT,
     ) -> None:
-        """`versions` has the ids of the bots' versions by the names of the match."""
+        """Make the person of a match.
+
+        versions     ids of the bots' versions, by their names in the match
+        clock        the clock of the match, for the time that is left
+        hint_effort  effort of the coach for a hint
+        """
         self.on_drop: Callable[[], object] = lambda: None
         """Called when the person drops the game."""
         self.hints = 0
-        """The number of hints that were shown in this game."""
+        """Number of hints that were shown in this game."""
         self.away = False
-        """The person has left: default actions are played for the seat."""
+        """True if the person has left: default actions are played for the seat."""
         self.dropped = False
+        """True if the person has dropped the match."""
         self.skips = False
-        """The person does not wait for the judgement of the decisions."""
+        """True if the person does not wait for the judgement of the decisions."""
         self.interrupted = False
+        """True once all waiting for the person has to end."""
         self._is_over = False
         self.game_id = ""
-        """The id of the game at hand, or of the last one."""
+        """The id of the present game, or of the last one."""
         self._games = store.person_games
         self._season_id = season_id
         self._author_id = author_id
@@ -263,24 +294,27 @@ class StoredPerson:
         self._lease: PersonGame | None = None
         self._game: RefereedGame | None = None
         self._due_us: int | None = None
-        """The time by which the decision at hand is due; None without a limit."""
+        """The deadline of the present decision by the clock; None without a limit."""
         self._fields: dict[str, Any] = {}
-        self._turns = 0
-        """Questions that were stored, and ends of games."""
+        """Fields of the seat's document that the store does not have."""
+        self._events = 0
+        """Number of questions and ends of games so far, for which `settle` waits."""
         self._deciding = threading.Lock()
+        """Held while a decision is awaited, and while the end of a game is stored."""
         self._changed = threading.Condition()
-        """Rings at a stored answer, a request, a changed field, and at the end of a wait."""
+        """Notified at a stored answer, a request, a changed field, and at the end of a wait."""
         self._has_news = False
-        """True once `_changed` has rung since the last look for an answer."""
+        """True if `_changed` was notified since the last look for an answer."""
         self._requested = ""
+        """The request of the person that was not met yet: "hint", "next" or ""."""
 
-    # Of the match
+    # ------------------------------------------------------------------------- called by the match
 
     def store_new(self, game: RefereedGame, seat: int) -> None:
-        """Store a game that begins; the first one before its bots have started."""
-        others = [name for place, name in enumerate(game.names) if place != seat]
+        """Store a game that begins. The first game is stored before its bots have started."""
+        bot_names = [name for other, name in enumerate(game.names) if other != seat]
         self._games.begin(
-            [self._versions[name] for name in others],
+            [self._versions[name] for name in bot_names],
             author_id=self._author_id,
             address="",
             visitor=None,
@@ -301,6 +335,7 @@ class StoredPerson:
             self._ring()
 
     def begin(self, game: RefereedGame, seat: int) -> None:
+        """Take in the game that begins; store it unless that was done."""
         if game.game_id != self.game_id:
             self.store_new(game, seat)
         self._game = game
@@ -308,51 +343,56 @@ class StoredPerson:
         self._set(hints=True)
 
     def wake(self, why: str) -> None:
-        """End the decision that waits, after a timeout."""
+        """End the decision that waits, after a timeout; `why` is shown to the person."""
         self._set(note=[why])
 
     def decide(self, request: PersonRequest) -> str | None:
-        """Store the question, and wait for the page to store an answer."""
-        with self._deciding:  # one that is not wanted any more may still be ending
+        """Store the question, wait until the page stores an answer, and return the action.
+
+        Return None if the answer is not needed any more. For a person who has left, return the
+        default action.
+        """
+        with self._deciding:  # the decision before, if it came too late, may still be ending
             if self.away:
                 return request.view.legal[0]
             assert self._game is not None
             limit_us = sum(request.time_left)
-            limited = request.time_left != NO_CLOCK
-            self._due_us = self._clock.now_us() + limit_us if limited else None
+            has_limit = request.time_left != NO_CLOCK
+            self._due_us = self._clock.now_us() + limit_us if has_limit else None
             try:
-                return self._answer(request, self._game.game.decisions)
+                return self._await_answer(request, self._game.game.decisions)
             finally:
                 self._due_us = None
                 if request.is_wanted():
                     self._set(note=[])
 
-    # Of the command that plays the match
+    # ----------------------------------------------------- called by the command that plays the match
 
     def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
-        """Store and show the end of a game.
+        """Store the record of a game that is over, and show its end.
 
-        judging  its decisions are being judged, which a request for the next game skips
+        judging  True if its decisions are being judged, which a request for the next game skips
+        more     True if another game can follow
         """
         with self._deciding:  # a decision that came too late may still give its lease back
             assert self._lease is not None
             self._games.finish(self._lease, record.to_json())
         self.skips = False
-        self._turns += 1
+        self._events += 1
         self._set(judging=judging, more=more, hints=False)
 
     def void(self, void: VoidGame, *, more: bool) -> None:
-        """Show that a game does not count."""
-        self._turns += 1
+        """Show that a game does not count. `more` is True if another one can follow."""
+        self._events += 1
         self._set(ended=f"the game is void: {void.reason}", more=more, hints=False)
         self._games.leave(self.game_id, drop=True)
 
-    def judged(self, found: GameAnalysis | None, place: int) -> None:
-        """Show what the person's decisions were worth."""
-        self._set(judging=False, judged=None if found is None else judgement(found, place))
+    def judged(self, analysis: GameAnalysis | None, seat: int) -> None:
+        """Show what the person's decisions were worth; None shows no judgement."""
+        self._set(judging=False, judged=None if analysis is None else judgement(analysis, seat))
 
     def wait_for_next(self) -> None:
-        """Wait until the person wants another game, or leaves."""
+        """Wait until the person wants another game or leaves, or no other game can follow."""
         with self._changed:
             while self._fields.get("more") and not (self.interrupted or self.dropped):
                 if self._requested == "next":
@@ -365,32 +405,39 @@ class StoredPerson:
         self._set()
 
     def drop(self) -> None:
-        """Leave, and drop a game that is under way."""
+        """Leave the match, and drop a game that is under way."""
         self.dropped = True
         self._set()
         self.on_drop()
 
     def end(self, why: str) -> None:
-        """Show that nothing comes any more."""
+        """Show that the match is over, with the reason."""
         self.on_drop = lambda: None
         self._is_over = True
         self._set(asked=None, more=False, judging=False, ended=why)
 
-    # Of the ladder's service
+    # -------------------------------------------------------------- called by the ladder's service
 
     def fields(self, game_id: str) -> Mapping[str, Any]:
-        """Fields of the seat's document beside what is stored; none of a game that is past."""
+        """Return the fields of the seat's document that the store does not have.
+
+        Return none for a game that is not the present one.
+        """
         with self._changed:
             if game_id != self.game_id:
                 return {}
-            left = None if self._due_us is None else max(0, self._due_us - self._clock.now_us())
-            return {**self._fields, "left_us": left}
+            left_us = None if self._due_us is None else max(0, self._due_us - self._clock.now_us())
+            return {**self._fields, "left_us": left_us}
 
     def request(self, game_id: str, what: str) -> None:
-        """Request a "hint", or the "next" game, whose beginning is waited for."""
+        """Take in a request of the person: a "hint", or the "next" game.
+
+        For the next game wait until it has begun. Raises PersonGameError if the request is not
+        possible now.
+        """
         with self._changed:
-            offered = self._fields.get("hints" if what == "hint" else "more")
-            if game_id != self.game_id or not offered:
+            is_offered = self._fields.get("hints" if what == "hint" else "more")
+            if game_id != self.game_id or not is_offered:
                 raise PersonGameError(f"the {what} cannot be had now: load the page again")
             self._requested = what
             self.skips = what == "next"
@@ -399,51 +446,67 @@ class StoredPerson:
                 self._changed.wait_for(lambda: self.game_id != game_id or self._is_over, NEXT_S)
 
     def settle(self) -> None:
-        """See what was stored just now, and wait for the next question or the end of the game."""
+        """Make the match look for a stored answer now.
+
+        Wait until it has its next question, or the game is over.
+        """
         with self._changed:
-            before = self._turns
+            events_before = self._events
             self._ring()
-            self._changed.wait_for(lambda: self._turns != before, SETTLE_S)
+            self._changed.wait_for(lambda: self._events != events_before, SETTLE_S)
 
-    # ----------------------------------------------------------------------------------- within
+    # ------------------------------------------------------------------------------------- private
 
-    def _answer(self, request: PersonRequest, decisions: Sequence[Decision]) -> str | None:
-        """The action that the page stores; None if none is wanted any more."""
+    def _await_answer(self, request: PersonRequest, decisions: Sequence[Decision]) -> str | None:
+        """Store the question, and wait until the page stores an action; return it.
+
+        Return None if the action is not needed any more: after a timeout, or if the person leaves.
+        The game is leased before and after the wait, and not meanwhile.
+        """
         assert self._lease is not None
-        game_id, made = self.game_id, tuple(decisions)
-        self._games.ask(self._lease, made)
-        self._turns += 1
+        game_id, decisions_before = self.game_id, tuple(decisions)
+        self._games.ask(self._lease, decisions_before)
+        self._events += 1
         self._set()
-        while (found := self._look(game_id)).state is not TaskState.VOID:
-            if found.state is TaskState.QUEUED:
-                if (lease := self._games.claim(OWNER, LEASE_S)) is None:
+        while True:
+            stored = self._stored_game(game_id)
+            if stored.state is TaskState.VOID:
+                break
+            if stored.state is TaskState.QUEUED:  # the page has stored an answer
+                lease = self._games.claim(OWNER, LEASE_S)
+                if lease is None:
                     continue
                 self._lease = lease
                 self.away = lease.presence is Presence.LEFT
                 return lease.answer or request.view.legal[0]
             if not request.is_wanted() or self.interrupted or self.dropped:
-                self._take_back(request, len(made))
+                self._take_back(request, len(decisions_before))
                 return None
             if not self._gives_hint(request):
                 with self._changed:
                     self._changed.wait_for(lambda: self._has_news, LOOK_S)
+        # The game was void on the page's side: its person has dropped it.
         if game_id == self.game_id and not self._fields.get("ended"):
             self.drop()
         return None
 
-    def _look(self, game_id: str) -> PersonGame:
+    def _stored_game(self, game_id: str) -> PersonGame:
+        """Return the game as it is stored; changes after this look count as news."""
         with self._changed:
             self._has_news = False
         return self._games.get(game_id)
 
     def _take_back(self, request: PersonRequest, number: int) -> None:
-        """End the stored question without an answer of the person."""
-        with suppress(PersonGameError):  # the person has answered just now, too late
+        """End the stored question with the default action, and lease the game again.
+
+        `number` is the number of decisions before it.
+        """
+        with suppress(PersonGameError):  # the person has just answered, too late
             self._games.answer(self.game_id, number, request.view.legal[0])
         self._lease = self._games.claim(OWNER, LEASE_S) or self._lease
 
     def _gives_hint(self, request: PersonRequest) -> bool:
-        """Show a hint, if one was requested; whether it was."""
+        """Show a hint if one was requested. Return True if it was."""
         with self._changed:
             if self._requested != "hint":
                 return False
@@ -455,10 +518,12 @@ class StoredPerson:
         return True
 
     def _set(self, **fields: object) -> None:
+        """Change fields of the seat's document, and notify waiting threads."""
         with self._changed:
             self._fields |= fields
             self._ring()
 
     def _ring(self) -> None:
+        """Notify waiting threads. The caller holds `_changed`."""
         self._has_news = True
         self._changed.notify_all()

@@ -1,4 +1,11 @@
-"""The ends of tasks, and how long they may take.
+"""Outcomes of rated games, and the times that tasks may take.
+
+`Outcome` has the ways in which a game can end:
+
+outcome       means                                    the job
+FinishedGame  the game was played to its end           has a result, or is refused
+VoidOutcome   an error or a delay by the referee       has failed once more
+HostTrouble   this machine cannot play at all          waits again; the run pauses
 
 Invariants: everything here can be pickled and loads no SQLAlchemy.
 """
@@ -23,7 +30,7 @@ from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import DIVES
 from deepsea_rules.time_control import TimeControl
 
-_SHORT = frozenset(
+_SHORTAGES = frozenset(
     {
         errno.EAGAIN,
         errno.EDQUOT,
@@ -35,13 +42,13 @@ _SHORT = frozenset(
         errno.EROFS,
     }
 )
-"""Shortages of the machine, which are no game's fault."""
+"""Error numbers of shortages of the machine, for which no game is to blame."""
 MOST_DECISIONS = 60
-"""More decisions of a seat in a dive than there are."""
+"""Upper bound of the decisions of a seat in a dive."""
 BUSY = 2
-"""The factor by which decisions take longer on a busy host."""
+"""Factor by which decisions take longer on a busy host."""
 SLACK_S = 120.0
-"""For what the clock does not count: unpacking bots, starting and restarting them."""
+"""Seconds for work that the clock does not count: unpacking bots, starting and restarting them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class FinishedGame:
     record: str
     """One line of JSON in the format of `deepsea_rules.game`."""
     logs: tuple[SeatLog, ...] = ()
-    """Of the seats that were at fault, or noted something."""
+    """Logs of the seats that were at fault, or noted something."""
     machine: str = ""
     """The address of the machine that played it; "" for this one."""
 
@@ -62,9 +69,9 @@ class VoidOutcome:
 
     reason: str
     seat: int | None = None
-    """The seat whose bot could not be timed because the host was busy, if that was the reason."""
+    """The seat whose bot could not be timed on the busy host; None for other reasons."""
     shortage: AuditKind | None = None
-    """The kind of note for the operator if the machine lacked memory, or a CPU for a bot."""
+    """The kind of note for the operator if the machine lacked memory or CPU; None if not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +89,37 @@ class Times:
     """Durations of a runner, in seconds."""
 
     lease: float = 60.0
-    """The duration of a lease: a runner that does not renew it in this time loses its tasks."""
+    """Duration of a lease. A runner that does not renew it in this time loses its tasks."""
     idle: float = 5.0
-    """The wait when there is nothing to do."""
+    """Pause when there is nothing to do."""
     host_pause: float = 5.0
-    """The first wait when this machine cannot; each further one is twice as long."""
+    """First pause after trouble of this machine; each further one is twice as long."""
 
     @property
     def beat(self) -> float:
-        """The time between two renewals of a lease."""
+        """The time between two renewals of a lease: a lease outlives two renewals that fail."""
         return self.lease / 3
 
 
 def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
-    """The outcome of a game that raised an error."""
-    known = isinstance(error, RefereeError | SandboxUnavailable)
-    words = one_line(str(error) if known else f"{type(error).__name__}: {error}")
+    """Return the outcome of a game that raised an error."""
+    has_clear_message = isinstance(error, RefereeError | SandboxUnavailable)
+    reason = one_line(str(error) if has_clear_message else f"{type(error).__name__}: {error}")
     if isinstance(error, HostTooBusy):
-        # Without a seat it was the host before any bot was asked.
+        # Without a seat the host was too busy before any bot had to decide.
         if error.seat is None:
-            return HostTrouble(words)
-        return VoidOutcome(words, error.seat, AuditKind.STARVED)
+            return HostTrouble(reason)
+        return VoidOutcome(reason, error.seat, AuditKind.STARVED)
     if isinstance(error, HostOutOfMemory):
-        # Not the host's trouble: a bot of this very task may use up what is left each time.
-        return VoidOutcome(words, shortage=AuditKind.OUT_OF_MEMORY)
-    return HostTrouble(words) if is_shortage(error) else VoidOutcome(words)
+        # No HostTrouble, which would be tried for ever: a bot of this game may use up the memory.
+        return VoidOutcome(reason, shortage=AuditKind.OUT_OF_MEMORY)
+    return HostTrouble(reason) if is_shortage(error) else VoidOutcome(reason)
 
 
 def outcome_of_event(event: WorkerEvent, *, has_worked: bool) -> Any:
-    """The result of a task that has ended; without one a `VoidOutcome` or a `HostTrouble`.
+    """Return the result of a task that has ended; without one a VoidOutcome or a HostTrouble.
 
-    has_worked  whether workers have ended tasks before: else they perhaps cannot be started here
+    has_worked  True if workers have done tasks before; otherwise they can perhaps not start here
     """
     match event:
         case TaskResult(_, result):
@@ -127,32 +134,36 @@ def outcome_of_event(event: WorkerEvent, *, has_worked: bool) -> Any:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """True for an error of a machine that lacks descriptors, users, processes or memory."""
-    return any(map(_is_hosts, _causes(error)))
+    """Return True for an error of a machine that lacks descriptors, users, processes or memory.
+
+    The errors from which it follows count, too.
+    """
+    return any(map(_is_shortage_itself, _error_and_causes(error)))
 
 
-def _is_hosts(error: BaseException) -> bool:
+def _is_shortage_itself(error: BaseException) -> bool:
+    """Return True if an error is one of a shortage, whatever its causes are."""
     if isinstance(error, OSError):
-        return error.errno in _SHORT
+        return error.errno in _SHORTAGES
     kinds = MemoryError | HostOutOfMemory | SandboxUnavailable | StoreUnavailable
     return isinstance(error, kinds)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those that it follows from."""
+def _error_and_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and the errors from which it follows, also those of a group."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):
             for part in error.exceptions:
-                yield from _causes(part)
+                yield from _error_and_causes(part)
         error = error.__cause__ or error.__context__
 
 
 def game_seconds(season: Season, seats: int) -> float:
-    """The timeout of a game in seconds, by the season's clock.
+    """Return the timeout of a game in seconds, by the season's clock.
 
-    Every decision may take its whole time, on a busy host, and those of a bot that forfeits as long
-    as the referee waits at all.
+    Every decision may take its whole time on a busy host. For a bot that forfeits the referee waits
+    as long as it does at all, once for each fault.
     """
     clock = TimeControl.parse(season.clock)
     playing_us = DIVES * seats * MOST_DECISIONS * clock.budget_us + seats * clock.bank_us
