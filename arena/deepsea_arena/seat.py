@@ -366,7 +366,7 @@ class StoredPerson:
                 if request.is_wanted():
                     self._set(note=[])
 
-    # ----------------------------------------------------- called by the command that plays the match
+    # ------------------------------------------------------- called by the command of the match
 
     def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
         """Store the record of a game that is over, and show its end.

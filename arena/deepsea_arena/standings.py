@@ -1,7 +1,9 @@
-"""The standings of a season, how sure their order is, and the table of pairs.
+"""The standings of a season, the certainty of their order, and the table of pairs.
 
-Invariants: the ladder orders them; this module chooses the versions that are listed: those that
-get games, or all that have played, or the best of each author.
+Start reading at `show_standings`, `order_report` and `pair_table`.
+
+Invariants: `deepsea_ladder.standings` orders versions; this module chooses which versions are
+listed: those that get games, or all that have played, or the best of each author.
 """
 
 from __future__ import annotations
@@ -120,9 +122,11 @@ COLUMNS = (
 """The columns of the table in the terminal, on the page and in docs/rating.md."""
 CSV_COLUMNS = tuple(name for name in StandingLine.__struct_fields__ if name != "recent")
 """The columns of the standings as CSV: fields with one value."""
-LOOKS = 4
-"""During a run the order is computed after so many games of a table each; on a large ladder it
-takes too long to do it after every game."""
+NEIGHBOURS_PER_GAME = 4
+"""Number of pairs of neighbours for each game that a run waits before it computes the order again.
+
+On a large ladder it takes too long to do that after every game.
+"""
 
 
 class Standings(Struct, frozen=True, kw_only=True):
@@ -135,28 +139,34 @@ class Standings(Struct, frozen=True, kw_only=True):
     """The number of games of the season."""
     standings: tuple[StandingLine, ...]
     not_listed: int
-    """Bots that were taken out and are not listed."""
+    """Number of bots that were taken out and are not listed."""
 
 
 class OrderReport(Struct, frozen=True, kw_only=True):
-    """The verdicts on the order of a season's standings."""
+    """The certainty of the order of a season's standings."""
 
     settled: bool
+    """True if the order of all neighbours is certain, and no bot is provisional."""
     confidence: float
-    """The confidence for each two neighbours."""
+    """The confidence with which the order of two neighbours has to be certain."""
     neighbours: tuple[Neighbours, ...]
     provisional: tuple[str, ...]
-    """Bots that have played too few games; as long as there are any, nothing is settled."""
+    """Bots that have played too few games. The order is open while there are any."""
     least_games: int
-    """About how many more games it takes if neighbours prove to be further apart than it seems now,
-    by a standard deviation, and only those play that need games."""
+    """About how many more games it takes in a good case.
+
+    Neighbours prove to be further apart than it seems now, by a standard deviation, and only bots
+    that need games play.
+    """
     most_games: int | None
-    """About how many if they are as far apart as it seems now, newcomers being level, and all play
-    alike; None if no number is enough for two of them."""
+    """About how many more games it takes if neighbours are as far apart as it seems now.
+
+    All bots play alike, and newcomers are level. None if no number is enough for two neighbours.
+    """
 
     @property
     def open_pairs(self) -> int:
-        """The number of neighbours whose order is open."""
+        """The number of pairs of neighbours whose order is open."""
         return sum(pair.verdict == "open" for pair in self.neighbours)
 
 
@@ -166,15 +176,15 @@ class PairTable(Struct, frozen=True, kw_only=True):
     season: SeasonInfo
     bots: tuple[StandingLine, ...]
     cells: tuple[tuple[PairCell | None, ...], ...]
-    """By row and column; None where two were never at one table."""
+    """The results by row and column; None for two bots that never met."""
     start: int
-    """The number of bots of the standings before the first."""
+    """Number of bots in the standings before the first of these."""
     total: int
     """The number of bots in the standings."""
 
 
 def csv_rows(page: Standings) -> Iterator[Mapping[str, Json]]:
-    """The rows of the standings as a table."""
+    """Yield the rows of the standings with the columns of CSV."""
     for line in page.standings:
         row = to_object(line)
         yield {name: row[name] for name in CSV_COLUMNS}
@@ -187,33 +197,37 @@ def show_standings(
     everybody: bool = False,
     best_of_author: bool = False,
 ) -> Standings:
-    """The standings.
+    """Return the standings of a season.
 
-    everybody       also former versions, and bots that were taken out
-    best_of_author  the best bot of each author only
+    everybody       also list former versions, and bots that were taken out
+    best_of_author  list only the best bot of each author
     """
     season = find_season(store, season_name)
-    entries = store.ratings.entries(season) if everybody else eligible(store, season)
-    shown = entries if everybody else listed(store, season, entries)
+    if everybody:
+        entries = store.ratings.entries(season)
+        shown = entries
+    else:
+        entries = eligible(store, season)
+        shown = listed(store, season, entries)
     if best_of_author:
         shown = best_of_authors(shown)
-    bots = {entry.version.bot for entry in shown}
-    out = {entry.version.bot for entry in entries if _is_out(season, entry)} - bots
+    shown_bots = {entry.version.bot for entry in shown}
+    unlisted_bots = {entry.version.bot for entry in entries if _is_out(season, entry)} - shown_bots
     return Standings(
         season=season_info(season),
-        seasons=tuple(one.name for one in store.seasons.all()),
+        seasons=tuple(stored.name for stored in store.seasons.all()),
         games=season.games,
         standings=tuple(standing_lines(store, season, shown)),
-        not_listed=0 if everybody else len(out),
+        not_listed=0 if everybody else len(unlisted_bots),
     )
 
 
 def eligible(
     store: Store, season: StoredSeason, former: Collection[int] = ()
 ) -> list[RatedVersion]:
-    """All versions of which `listed` are some, and these former ones.
+    """Return the versions from which `listed` chooses, and the former ones with these ids.
 
-    In a closed season bots stand with the versions that they had.
+    In an open season these are the present versions of bots, in a closed one all that played in it.
     """
     return store.ratings.entries(season, former if season.closed_at is None else None)
 
@@ -221,22 +235,30 @@ def eligible(
 def listed(
     store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
 ) -> list[RatedVersion]:
-    """The versions that stand in the table: those that get games, and of a closed season those
-    that played in it to its end, of each bot the last if former versions did not play on; of each
-    author the best alone if the season says so."""
+    """Return the versions that the standings list.
+
+    In an open season these are the versions that get games. In a closed season they are the
+    versions that played in it, without bots that were taken out before its end; of a bot only the
+    newest one, unless former versions played on. If the season lists the best bot of each author,
+    the others are left out.
+    """
     if season.closed_at is None:
-        there = [entry for entry in entries if entry.takes_part(season.settings)]
+        candidates = [entry for entry in entries if entry.takes_part(season.settings)]
     else:
-        gone = taken_out(store, season)
-        there = [one for one in entries if one.tally.games > 0 and one.version.bot not in gone]
+        absent = taken_out(store, season)
+        candidates = [
+            entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in absent
+        ]
         if not season.settings.pairing.former_versions:
-            ordered = sorted(there, key=lambda entry: entry.version.number)
-            there = list({entry.version.bot: entry for entry in ordered}.values())
-    return best_of_authors(there) if season.settings.best_of_author else there
+            newest: dict[str, RatedVersion] = {}
+            for entry in sorted(candidates, key=lambda entry: entry.version.number):
+                newest[entry.version.bot] = entry
+            candidates = list(newest.values())
+    return best_of_authors(candidates) if season.settings.best_of_author else candidates
 
 
 def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
-    """Of each author the version that stands before the others, in the order of the standings."""
+    """Return the best version of each author, in the order of the standings."""
     best: dict[str, RatedVersion] = {}
     for entry in sorted(entries, key=by_standing):
         best.setdefault(entry.version.author, entry)
@@ -244,7 +266,10 @@ def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
 
 
 def taken_out(store: Store, season: StoredSeason) -> set[str]:
-    """The bots that are taken out, of a closed season those that were at its end."""
+    """Return the names of bots that are taken out.
+
+    For a closed season these are the bots that were taken out before its end.
+    """
     return {
         bot.name
         for bot in store.bots.all()
@@ -254,7 +279,10 @@ def taken_out(store: Store, season: StoredSeason) -> set[str]:
 
 
 def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:
-    """True if its bot was taken out, of a closed season one that played."""
+    """Return True if a version's bot was taken out.
+
+    In a closed season only a version that played in it counts.
+    """
     return entry.state is not BotState.ACTIVE and (
         season.closed_at is None or entry.tally.games > 0
     )
@@ -266,9 +294,10 @@ def standing_lines(
     entries: Sequence[RatedVersion],
     recent_of: int | None = None,
 ) -> list[StandingLine]:
-    """The lines of these versions, the best first.
+    """Return the rows of these versions in the standings, the best first.
 
-    recent_of  the one version whose last games, and with them its trend, are wanted; by default all
+    recent_of  id of the only version whose last games, and with them its trend, are read; None
+               reads those of all
     """
     former = any(not entry.is_current for entry in entries)
     recent = store.ratings.recent(season, RECENT_GAMES, recent_of, former=former)
@@ -276,7 +305,7 @@ def standing_lines(
 
 
 def games_in_words(least_games: int, most_games: int | None) -> str:
-    """The numbers of games of an `OrderReport`, after "about"."""
+    """Return the numbers of games of an `OrderReport` in words that follow "about"."""
     if most_games is None:
         return f"at least {least_games:,} games, and some bots may be too close to tell"
     if most_games > least_games:
@@ -291,67 +320,77 @@ def order_report(
     *,
     among: Collection[int] = (),
 ) -> OrderReport:
-    """Judge the present order of the active bots, or of those `among` some versions that played."""
-    entries = [
-        entry
-        for entry in store.ratings.entries(season, among)
-        if (
-            entry.version.id in among and entry.tally.games
-            if among
-            else entry.takes_part(season.settings)
-        )
-    ]
+    """Return the certainty of the present order of the active bots.
+
+    among  ids of versions; if there are any, only those of them that have played are ordered
+    """
+    entries = store.ratings.entries(season, among)
+    if among:
+        entries = [entry for entry in entries if entry.version.id in among and entry.tally.games]
+    else:
+        entries = [entry for entry in entries if entry.takes_part(season.settings)]
     pairing = season.settings.pairing
     ratings = {entry.version.id: entry.tally.rating for entry in entries}
     neighbours = compare_neighbours(season.settings.rating, ratings, confidence)
-    # What each bot needs: to be provisional no longer, and to be apart from both of its neighbours.
-    fewest = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
+    # Games that each bot needs to be provisional no longer, and to differ from its neighbours.
+    needed = {entry.version.id: pairing.lacking(entry.tally.games) for entry in entries}
     provisional = tuple(
         entry.version.label if pairing.former_versions else entry.version.bot
         for entry in entries
-        if fewest[entry.version.id]
+        if needed[entry.version.id]
     )
-    most = max(fewest.values(), default=0)
+    most_needed = max(needed.values(), default=0)
     for pair in neighbours:
-        most = max(most, pair.games_left or 0)
+        most_needed = max(most_needed, pair.games_left or 0)
         for bot in (pair.upper, pair.lower):
-            fewest[bot] = max(fewest[bot], pair.least_left)
-    endless = any(pair.games_left is None for pair in neighbours)
+            needed[bot] = max(needed[bot], pair.least_left)
+    is_endless = any(pair.games_left is None for pair in neighbours)
+    # A game counts for every bot at its table. Both numbers are rounded up.
+    least_games = -(-sum(needed.values()) // max(season.settings.seats))
+    most_games = -(-most_needed * len(entries) // min(season.settings.seats))
     return OrderReport(
         settled=is_settled(neighbours) and not provisional,
         confidence=confidence,
         neighbours=neighbours,
         provisional=provisional,
-        least_games=-(-sum(fewest.values()) // max(season.settings.seats)),
-        most_games=None if endless else -(-most * len(entries) // min(season.settings.seats)),
+        least_games=least_games,
+        most_games=None if is_endless else most_games,
     )
 
 
 @dataclass(slots=True)
 class UntilSettled:
-    """The goal of a run: called after every game, judges the order at intervals."""
+    """The goal of a run until the order is settled: the run calls it after every game.
+
+    It computes the order only at intervals, which are longer on a large ladder.
+    """
 
     store: Store
     season: StoredSeason
     confidence: float
-    _asked: int = 0
-    _every: int = 1
+    _calls: int = 0
+    _interval: int = 1
+    """The number of calls for each computation of the order."""
 
     def __call__(self) -> bool:
-        self._asked += 1
-        if self._asked % self._every:
+        """Return True if the order is settled, as far as it is computed at this call."""
+        self._calls += 1
+        if self._calls % self._interval:
             return False
         report = self.report()
-        self._every = max(1, len(report.neighbours) // LOOKS)
+        self._interval = max(1, len(report.neighbours) // NEIGHBOURS_PER_GAME)
         return report.settled
 
     def report(self) -> OrderReport:
-        """The order now."""
+        """Return the certainty of the order now."""
         return order_report(self.store, self.season, self.confidence)
 
 
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
-    """The table of `size` bots of the standings that follow on the first `start`."""
+    """Return the results of bots of the standings against each other.
+
+    The table has at most `size` bots, which follow on the first `start` ones.
+    """
     season = find_season(store, season_name)
     entries = listed(store, season, eligible(store, season))
     ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
