@@ -1,9 +1,9 @@
-"""Analyses of games: asked for, done by a runner, and kept.
+"""Analyses of games: requested by authors, made by runners, and stored.
 
-Invariants: only games that everybody may see are analysed; of a game one analysis at most waits or
-runs, and one at most is done by a plan, so that asking again is the same one; only who holds its
-lease writes a result; a result is there whole or not at all, and never changed; every change of a
-state counts up `change`.
+Invariants: only games that everybody may see are analysed; at most one analysis of a game waits or
+runs, and at most one is done by the same plan, so that a repeated request gets that one; only the
+holder of the lease can store a result; a result is stored as a whole and never changed; every
+change of a state counts up the column "change" of its task.
 """
 
 from __future__ import annotations
@@ -33,81 +33,89 @@ from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import no_such_game
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
-_rows, _games = schema.analyses, schema.games
-_people = schema.person_games
+_analyses, _games = schema.analyses, schema.games
+_person_games = schema.person_games
 _TASKS = Tasks(TaskKind.ANALYSIS)
-_IS_DONE = _rows.c.document.is_not(None)
-_SELECT: Select[Any] = _TASKS.join(
+_IS_DONE = _analyses.c.document.is_not(None)
+_ANALYSES: Select[Any] = _TASKS.join(
     select(
-        # Everything but the document, which is large.
-        *(column for column in _rows.c if column is not _rows.c.document),
-        func.coalesce(_games.c.game_id, _people.c.game_id).label("game_id"),
+        # All columns except the document, which is large.
+        *(column for column in _analyses.c if column is not _analyses.c.document),
+        func.coalesce(_games.c.game_id, _person_games.c.game_id).label("game_id"),
     )
-    .outerjoin(_games, _games.c.seq == _rows.c.seq)
-    .outerjoin(_people, _people.c.id == _rows.c.person_game_id),
-    _rows.c.id,
+    .outerjoin(_games, _games.c.seq == _analyses.c.seq)
+    .outerjoin(_person_games, _person_games.c.id == _analyses.c.person_game_id),
+    _analyses.c.id,
 )
 
 
 class Analyses(TaskLine[AnalysisLease]):
+    """The analyses of a ladder, and their queue for runners."""
+
     tasks = _TASKS
 
-    # Who asks
+    # For people and programs that ask for analyses
 
     def request(
         self, game_id: str, author_id: int | None, plan: AnalysisPlan, limits: RemoteLimits
     ) -> LadderAnalysis:
-        """Ask for an analysis; the one that waits, runs or is done by this plan, if there is one.
+        """Request an analysis of a game and return it.
 
-        author_id  None: on the ladder's own machine, where no daily limit holds
-        Raises `NotOnLadder` or `LimitReached`.
+        If one of this game waits, runs, or is done by the same plan, that one is returned instead.
+
+        author_id  None for a request on the ladder's machine, which has no daily limit
+
+        Raises `NotOnLadder` for an unknown game or one that is not over, and `LimitReached`.
         """
         with self._database.write() as connection:
             game = _ended_game(connection, game_id)
-            found = _present(connection, game, plan)
-            if found is not None:
-                return _analysis(found, _TASKS.places(connection), lambda: plan)
+            existing = _reusable_analysis(connection, game, plan)
+            if existing is not None:
+                return _analysis_of_row(existing, _TASKS.places(connection), lambda: plan)
             now_ms = now(connection)
             if author_id is not None:
-                check_analysis_rate(limits, _times(connection, author_id, now_ms - DAY_MS), now_ms)
+                request_times = _request_times(connection, author_id, now_ms - DAY_MS)
+                check_analysis_rate(limits, request_times, now_ms)
             check_analysis_queue(limits, len(_TASKS.line(connection)))
-            row = insert(_rows).values(
+            statement = insert(_analyses).values(
                 **game,
                 author_id=author_id,
                 policy=plan.policy,
                 settings=plan.settings,
                 created_at=now_ms,
             )
-            number = insert_row(connection, row)
-            _TASKS.add(connection, now_ms, [{"subject": number, "author_id": author_id}])
-            return _get(connection, number, lambda: plan)
+            analysis_id = insert_row(connection, statement)
+            _TASKS.add(connection, now_ms, [{"subject": analysis_id, "author_id": author_id}])
+            return _analysis_by_id(connection, analysis_id, lambda: plan)
 
     def of_game(
         self, game_id: str, current: CurrentPlan | None = None
     ) -> tuple[LadderAnalysis | None, LadderAnalysis | None]:
-        """A game's newest analysis that has a result, and the one that was asked for last; none of
-        a game that there is not.
+        """Return the newest analysis of a game with a result, and the one requested last.
 
-        current  the plan of this ladder; without it no analysis is outdated
+        They may be the same one, and None stands for one that does not exist.
+
+        current  returns the present plan of the ladder, so that analyses by another plan are marked
+                 as outdated; None marks none
         """
-        newest = self._newest(game_id)
+        newest = self._newest_of_game(game_id)
         with self._database.read() as connection:
             last = connection.execute(newest).first()
             if last is None:
                 return None, None
             done = connection.execute(newest.where(_IS_DONE)).first()
-            order = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
-            newest_done = None if done is None else _analysis(done, {}, current)
-            return newest_done, _analysis(last, order, current)
+            places = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
+            newest_done = None if done is None else _analysis_of_row(done, {}, current)
+            return newest_done, _analysis_of_row(last, places, current)
 
     def of_version(
         self, season: StoredSeason, version_id: int, limit: int
     ) -> tuple[AnalysedGame, ...]:
-        """The newest games of a version in the season that have an analysis."""
-        seats, seq = schema.game_seats, _rows.c.seq + 0
+        """Return the newest analysed games of a version in a season, at most `limit` of them."""
+        seats, seq = schema.game_seats, _analyses.c.seq + 0
         query = (
-            select(func.max(_rows.c.id), _games.c.game_id, seats.c.seat)
-            # Sums, so that analyses are read first: few games have one.
+            select(func.max(_analyses.c.id), _games.c.game_id, seats.c.seat)
+            # "+ 0" makes SQLite begin with analyses instead of games, since few games have one.
             .join(_games, _games.c.seq == seq)
             .join(seats, seats.c.seq == seq)
             .where(
@@ -115,19 +123,22 @@ class Analyses(TaskLine[AnalysisLease]):
                 seats.c.season_id == season.id,
                 _IS_DONE,
             )
-            .group_by(_rows.c.seq, _games.c.game_id, seats.c.seat)
-            .order_by(_rows.c.seq.desc())
+            .group_by(_analyses.c.seq, _games.c.game_id, seats.c.seat)
+            .order_by(_analyses.c.seq.desc())
             .limit(limit)
         )
         with self._database.read() as connection:
             return tuple(AnalysedGame(*row) for row in connection.execute(query))
 
     def document(self, game_id: str) -> str:
-        """The result of the newest analysis of a game, as JSON. Raises `NotOnLadder` for none."""
-        query = self._newest(game_id).where(_IS_DONE)
+        """Return the result of the newest analysis of a game, as JSON.
+
+        Raises `NotOnLadder` if there is none, and `StoreDamaged`.
+        """
+        query = self._newest_of_game(game_id).where(_IS_DONE)
         with self._database.read() as connection:
-            found = query.with_only_columns(_rows.c.id, _rows.c.document)
-            row = connection.execute(found).first()
+            documents = query.with_only_columns(_analyses.c.id, _analyses.c.document)
+            row = connection.execute(documents).first()
         if row is None:
             raise NotOnLadder("there is no analysis of that game")
         try:
@@ -135,37 +146,42 @@ class Analyses(TaskLine[AnalysisLease]):
         except (zlib.error, UnicodeDecodeError, TypeError) as error:
             raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
 
-    def _newest(self, game_id: str) -> Select[Any]:
-        rated = select(_games.c.seq).where(_games.c.game_id == game_id).scalar_subquery()
-        persons = select(_people.c.id).where(_people.c.game_id == game_id).scalar_subquery()
-        of_game = or_(_rows.c.seq == rated, _rows.c.person_game_id == persons)
-        return _SELECT.where(of_game).order_by(_rows.c.id.desc()).limit(1)
+    def _newest_of_game(self, game_id: str) -> Select[Any]:
+        """Return a query for the newest analysis of a game, a rated one or one of a person."""
+        seq = select(_games.c.seq).where(_games.c.game_id == game_id).scalar_subquery()
+        person_games = select(_person_games.c.id).where(_person_games.c.game_id == game_id)
+        person_game_id = person_games.scalar_subquery()
+        is_of_game = or_(_analyses.c.seq == seq, _analyses.c.person_game_id == person_game_id)
+        return _ANALYSES.where(is_of_game).order_by(_analyses.c.id.desc()).limit(1)
 
     def queue(self) -> list[LadderAnalysis]:
-        """Analyses that run, then those that wait, in the order in which they are done."""
+        """Return the analyses that run, then those that wait in the order of the queue."""
         with self._database.read() as connection:
-            order = _TASKS.places(connection)
-            rows = connection.execute(_SELECT.where(_TASKS.is_open))
-            analyses = [_analysis(row, order) for row in rows]
-        return sorted(analyses, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
+            places = _TASKS.places(connection)
+            rows = connection.execute(_ANALYSES.where(_TASKS.is_open))
+            analyses = [_analysis_of_row(row, places) for row in rows]
+        return sorted(
+            analyses, key=lambda analysis: (analysis.state is TaskState.QUEUED, analysis.ahead)
+        )
 
-    def get(self, number: int, current: CurrentPlan | None = None) -> LadderAnalysis:
-        """An analysis by its id. Raises `NotOnLadder` if there is none.
+    def get(self, analysis_id: int, current: CurrentPlan | None = None) -> LadderAnalysis:
+        """Return an analysis by its id. Raises `NotOnLadder` if there is none.
 
-        current  the plan of this ladder; without it no analysis is outdated
+        current  returns the present plan of the ladder, so that an analysis by another plan is
+                 marked as outdated; None marks none
         """
         with self._database.read() as connection:
-            return _get(connection, number, current)
+            return _analysis_by_id(connection, analysis_id, current)
 
-    # The runner
+    # For runners
 
     def _read(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> AnalysisLease:
-        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
+        row = connection.execute(_ANALYSES.where(_analyses.c.id == task.subject)).one()
         record = select(_games.c.record).where(_games.c.seq == row.seq)
         if row.seq is None:
-            record = select(_people.c.record).where(_people.c.id == row.person_game_id)
+            record = select(_person_games.c.record).where(_person_games.c.id == row.person_game_id)
         return AnalysisLease(
             id=row.id,
             game_id=row.game_id,
@@ -176,9 +192,11 @@ class Analyses(TaskLine[AnalysisLease]):
         )
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
-        """Store what was found, as JSON; False if the lease is lost.
+        """Store the result of an analysis; return False if the lease is lost.
 
-        policy  that it was made by, which may be newer than the one that was asked for
+        policy  the policy that made it, which may be newer than the requested one
+        text    the result as JSON
+
         Raises `AnalysisError` for a result that is too large; then nothing has changed.
         """
         content = text.encode()
@@ -189,13 +207,17 @@ class Analyses(TaskLine[AnalysisLease]):
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
                 return False
-            found = {"policy": policy, "document": zlib.compress(content)}
-            connection.execute(update(_rows).where(_rows.c.id == lease.id).values(**found))
+            statement = update(_analyses).where(_analyses.c.id == lease.id)
+            document = zlib.compress(content)
+            connection.execute(statement.values(policy=policy, document=document))
             _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)
             return True
 
     def reject(self, lease: AnalysisLease, reason: str) -> bool:
-        """Note that it cannot be done, however often it is tried; False if the lease is lost."""
+        """End an analysis that can never be made, with the reason.
+
+        Returns False if the lease is lost; then nothing changes.
+        """
         with self._database.write() as connection:
             if (task := _TASKS.leased_task(connection, lease)) is None:
                 return False
@@ -204,21 +226,33 @@ class Analyses(TaskLine[AnalysisLease]):
 
 
 def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
-    """The column and the number of a game that has ended."""
-    ended = select(_people.c.id).where(_people.c.game_id == game_id, _people.c.record.is_not(None))
-    if (number := connection.execute(ended).scalar()) is not None:
-        return {"person_game_id": number}
+    """Return the reference of an analysis to a finished game: the name of its column and the value.
+
+    A rated game is referred to by `seq`, one of a person by `person_game_id`. Raises `NotOnLadder`
+    for an unknown game and for one that is not over.
+    """
+    ended_games = select(_person_games.c.id).where(
+        _person_games.c.game_id == game_id, _person_games.c.record.is_not(None)
+    )
+    person_game_id = connection.execute(ended_games).scalar()
+    if person_game_id is not None:
+        return {"person_game_id": person_game_id}
     seq = connection.execute(select(_games.c.seq).where(_games.c.game_id == game_id)).scalar()
     if seq is None:
         raise no_such_game(game_id)
     return {"seq": seq}
 
 
-def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -> Row[Any] | None:
-    """The analysis of a game that waits, runs, or is done by this plan."""
-    ((column, number),) = game.items()
-    query = _SELECT.where(_rows.c[column] == number).order_by(_rows.c.id.desc())
-    for row in connection.execute(query):
+def _reusable_analysis(
+    connection: Connection, game: dict[str, int], plan: AnalysisPlan
+) -> Row[Any] | None:
+    """Return the row of an analysis of the game that waits, runs, or is done by this plan.
+
+    None if there is no such analysis. `game` is the reference that `_ended_game` returns.
+    """
+    ((column, value),) = game.items()
+    newest_first = _ANALYSES.where(_analyses.c[column] == value).order_by(_analyses.c.id.desc())
+    for row in connection.execute(newest_first):
         is_by_plan = (row.policy, row.settings) == (plan.policy, plan.settings)
         state = _TASKS.state(row)
         if not state.is_final or (state is TaskState.DONE and is_by_plan):
@@ -226,26 +260,37 @@ def _present(connection: Connection, game: dict[str, int], plan: AnalysisPlan) -
     return None
 
 
-def _times(connection: Connection, author_id: int, after: int) -> Sequence[int]:
-    """When an author asked, after a time."""
-    query = select(_rows.c.created_at).where(
-        _rows.c.author_id == author_id, _rows.c.created_at > after
+def _request_times(connection: Connection, author_id: int, after_ms: int) -> Sequence[int]:
+    """Return the times of an author's requests after a time, the oldest first."""
+    query = select(_analyses.c.created_at).where(
+        _analyses.c.author_id == author_id, _analyses.c.created_at > after_ms
     )
-    return connection.execute(query.order_by(_rows.c.created_at)).scalars().all()
+    return connection.execute(query.order_by(_analyses.c.created_at)).scalars().all()
 
 
-def _get(connection: Connection, number: int, current: CurrentPlan | None) -> LadderAnalysis:
-    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
-    if row is None:
-        raise NotOnLadder(f"there is no analysis {number}")
-    order = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
-    return _analysis(row, order, current)
-
-
-def _analysis(
-    row: Row[Any], order: dict[int, int], current: CurrentPlan | None = None
+def _analysis_by_id(
+    connection: Connection, analysis_id: int, current: CurrentPlan | None
 ) -> LadderAnalysis:
-    """The analysis in a row of `_SELECT`; `Tasks.places` has those that wait."""
+    """Return an analysis by its id. Raises `NotOnLadder` if there is none.
+
+    current  returns the present plan of the ladder; None marks no analysis as outdated
+    """
+    row = connection.execute(_ANALYSES.where(_analyses.c.id == analysis_id)).first()
+    if row is None:
+        raise NotOnLadder(f"there is no analysis {analysis_id}")
+    places = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
+    return _analysis_of_row(row, places, current)
+
+
+def _analysis_of_row(
+    row: Row[Any], places: dict[int, int], current: CurrentPlan | None = None
+) -> LadderAnalysis:
+    """Return the analysis in a row of `_ANALYSES`.
+
+    places   the places of waiting analyses in the queue, by id (see `Tasks.places`)
+    current  returns the present plan of the ladder, so that an analysis by another plan is marked
+             as outdated; None marks none
+    """
     is_outdated = False
     if current is not None and row.state is TaskState.DONE:
         is_outdated = AnalysisPlan(row.policy, row.settings) != current()
@@ -253,7 +298,7 @@ def _analysis(
         id=Int64(row.id),
         game_id=row.game_id,
         state=_TASKS.state(row),
-        ahead=order.get(row.id, 0),
+        ahead=places.get(row.id, 0),
         policy=row.policy,
         outdated=is_outdated,
         reason=row.words or "",

@@ -1,10 +1,10 @@
-"""Authors: who is there, with which name, role and state, and how much each may submit.
+"""The authors of a ladder: their names, roles and states, and until when they may submit bots.
 
-Invariants: an author is a row for ever, since bots and games refer to it: what changes is the name;
-an author who is not active has no valid code, token or session; there is an active admin as soon as
-there was one; the deadline of each open season holds for what is submitted, and that of an author
-with an extension is later; a tournament's season takes in no bots; once there were seasons, and all
-are closed, none are taken in.
+Invariants: the row of an author is never deleted, since bots and games refer to it; only its name
+changes; an author who is not active has no valid code, token or session; once there is an active
+admin, there always is one; a submission has to meet the deadline of each open season, which is
+later for an author with an extension; the season of a tournament takes in no bots; when all seasons
+are closed, no bots are taken in.
 """
 
 from __future__ import annotations
@@ -47,44 +47,55 @@ _authors, _secrets = schema.authors, schema.secrets
 
 
 class Authors(StorePart):
+    """The authors of a ladder."""
+
     def all(self) -> list[AuthorLine]:
-        """Every author, by name."""
+        """Return every author, by name."""
         with self._database.read() as connection:
-            rows = connection.execute(_select(now(connection)).order_by(_authors.c.name_key))
+            rows = connection.execute(_author_lines(now(connection)).order_by(_authors.c.name_key))
             return [_author_line(row) for row in rows]
 
     def id_of(self, name: str) -> int:
-        """The id of the author of that name; `NotOnLadder` if there is none."""
+        """Return the id of the author with this name. Raises `NotOnLadder`."""
         with self._database.read() as connection:
             return int(find_author(connection, name).id)
 
     def ensure(self, name: str) -> None:
-        """Add an author of that name, unless there is one.
+        """Add an author with this name, unless there is one.
 
-        Raises `BundleError` for a bad name, and `AccountError` for an author who may do nothing.
+        Raises `BundleError` for a name that is not allowed, and `AccountError` for an author who is
+        blocked or anonymised.
         """
         with self._database.write() as connection:
             ensure_author(connection, name, now(connection))
 
-    def rename(self, name: str, to: str, actor: Actor) -> AuthorLine:
-        """Give an author another name. Raises `BundleError` for a bad one, `AccountError` for one
-        that somebody else has."""
-        to = author_name(to)
+    def rename(self, name: str, new_name: str, actor: Actor) -> AuthorLine:
+        """Give an author another name.
+
+        Raises `NotOnLadder` for an unknown author, `BundleError` for a name that is not allowed,
+        and `AccountError` for a name that another author has, and for an anonymised author.
+        """
+        new_name = author_name(new_name)
         with self._database.write() as connection:
             row = find_author(connection, name)
             if row.state == AuthorState.ANONYMISED:
                 raise AccountError("an author who was anonymised gets no other name")
-            holder = author_named(connection, to)
+            holder = author_named(connection, new_name)
             if holder is not None and holder.id != row.id:
-                raise AccountError(f"the name {to!r} is taken; choose another one")
+                raise AccountError(f"the name {new_name!r} is taken; choose another one")
             now_ms = now(connection)
-            _change(connection, row.id, name=to, name_key=names.key(to))
+            _update_author(connection, row.id, name=new_name, name_key=names.key(new_name))
             words = f"{RENAMED}{row.name}"
             note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
-            return _get(connection, row.id, now_ms)
+            return _line_by_id(connection, row.id, now_ms)
 
     def set_blocked(self, name: str, actor: Actor, *, blocked: bool) -> AuthorLine:
-        """End all rights of an author, but let bots stay; or lift that: a new code gives rights."""
+        """Block an author, or end the block.
+
+        A blocked author has no valid code, token or session, but the bots go on playing. After the
+        block the author needs a new code. Raises `NotOnLadder` for an unknown author, and
+        `AccountError` for an anonymised one and for the last admin.
+        """
         state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
         with self._database.write() as connection:
             row = find_author(connection, name)
@@ -93,28 +104,33 @@ class Authors(StorePart):
                 raise AccountError("an author who was anonymised gets no rights again")
             if row.state != state:
                 if blocked:
-                    _keep_an_admin(connection, row)
+                    _check_other_admin(connection, row)
                     end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
-                _change(connection, row.id, state=state)
+                _update_author(connection, row.id, state=state)
                 words = "blocked" if blocked else "no longer blocked"
                 note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
-            return _get(connection, row.id, now_ms)
+            return _line_by_id(connection, row.id, now_ms)
 
     def anonymise(self, name: str, actor: Actor) -> AuthorLine:
-        """Replace an author's name by one that tells nothing, and end all rights, for good."""
+        """Replace the name of an author by a number and end all rights, for good.
+
+        No code, token or session stays valid, and there will be no new ones. Texts and addresses
+        that may tell the identity of the author are removed as well. Raises `NotOnLadder` for an
+        unknown author, and `AccountError` for the last admin.
+        """
         with self._database.write() as connection:
             row = find_author(connection, name)
             now_ms = now(connection)
             if row.state == AuthorState.ANONYMISED:
-                return _get(connection, row.id, now_ms)
-            _keep_an_admin(connection, row)
+                return _line_by_id(connection, row.id, now_ms)
+            _check_other_admin(connection, row)
             end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
-            free = f"{ANONYMOUS}{row.id}"
-            _change(
+            anonymous_name = f"{ANONYMOUS}{row.id}"
+            _update_author(
                 connection,
                 row.id,
-                name=free,
-                name_key=names.key(free),
+                name=anonymous_name,
+                name_key=names.key(anonymous_name),
                 role=Role.AUTHOR,
                 state=AuthorState.ANONYMISED,
             )
@@ -135,20 +151,23 @@ class Authors(StorePart):
                 author_id=row.id,
                 actor=actor,
             )
-            return _get(connection, row.id, now_ms)
+            return _line_by_id(connection, row.id, now_ms)
 
 
-def _select(now_ms: int) -> Select[Any]:
+def _author_lines(now_ms: int) -> Select[Any]:
+    """Return a query for all authors with the numbers of their bots and of their valid tokens."""
     bots = schema.bots
-    owned = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
+    bot_count = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
     is_token = and_(_secrets.c.kind == SecretKind.TOKEN, is_valid(now_ms))
     tokens = select(func.count()).where(_secrets.c.author_id == _authors.c.id, is_token)
-    held = tokens.scalar_subquery()
-    return select(_authors, owned.label("bots"), held.label("tokens"))
+    token_count = tokens.scalar_subquery()
+    return select(_authors, bot_count.label("bots"), token_count.label("tokens"))
 
 
-def _get(connection: Connection, author_id: int, now_ms: int) -> AuthorLine:
-    return _author_line(connection.execute(_select(now_ms).where(_authors.c.id == author_id)).one())
+def _line_by_id(connection: Connection, author_id: int, now_ms: int) -> AuthorLine:
+    return _author_line(
+        connection.execute(_author_lines(now_ms).where(_authors.c.id == author_id)).one()
+    )
 
 
 def _author_line(row: Row[Any]) -> AuthorLine:
@@ -162,18 +181,18 @@ def _author_line(row: Row[Any]) -> AuthorLine:
     )
 
 
-def _change(connection: Connection, author_id: int, **values: object) -> None:
+def _update_author(connection: Connection, author_id: int, **values: object) -> None:
     connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
 
 
-def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
-    """Raise `AccountError` if the author is the only admin."""
-    others = select(func.count()).where(
+def _check_other_admin(connection: Connection, row: Row[Any]) -> None:
+    """Raise `AccountError` if the author in this row is the only active admin."""
+    other_admins = select(func.count()).where(
         _authors.c.role == Role.ADMIN,
         _authors.c.state == AuthorState.ACTIVE,
         _authors.c.id != row.id,
     )
-    if row.role == Role.ADMIN and not connection.execute(others).scalar_one():
+    if row.role == Role.ADMIN and not connection.execute(other_admins).scalar_one():
         raise AccountError(
             f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
             "deepsea-referee ladder author admin --author NAME"
@@ -181,8 +200,9 @@ def _keep_an_admin(connection: Connection, row: Row[Any]) -> None:
 
 
 def author_named(connection: Connection, name: str) -> Row[Any] | None:
-    """The row of the author of that name, if there is one."""
-    if not name.isprintable():  # what PostgreSQL cannot even be asked
+    """Return the row of the author with this name; None if there is none."""
+    # No name has such characters, and PostgreSQL refuses queries with some of them.
+    if not name.isprintable():
         return None
     return connection.execute(
         select(_authors).where(_authors.c.name_key == names.key(name))
@@ -190,7 +210,7 @@ def author_named(connection: Connection, name: str) -> Row[Any] | None:
 
 
 def find_author(connection: Connection, name: str) -> Row[Any]:
-    """The row of the author of that name; `NotOnLadder` if there is none."""
+    """Return the row of the author with this name. Raises `NotOnLadder` if there is none."""
     row = author_named(connection, name)
     if row is None:
         raise NotOnLadder(f"there is no author {name!r} on this ladder")
@@ -198,7 +218,11 @@ def find_author(connection: Connection, name: str) -> Row[Any]:
 
 
 def active_author(connection: Connection, name: str) -> Row[Any]:
-    """The same; `AccountError` for one who may do nothing."""
+    """Return the row of the active author with this name.
+
+    Raises `NotOnLadder` if there is no author of this name, and `AccountError` for one who is
+    blocked or anonymised.
+    """
     row = find_author(connection, name)
     if row.state != AuthorState.ACTIVE:
         raise AccountError(f"the author {row.name!r} is {row.state}")
@@ -206,9 +230,10 @@ def active_author(connection: Connection, name: str) -> Row[Any]:
 
 
 def ensure_author(connection: Connection, name: str, now_ms: int) -> int:
-    """The id of the active author of that name, who is added if there is none.
+    """Return the id of the active author with this name, who is added if there is none.
 
-    Raises `BundleError` for a bad name, and `AccountError` for an author who may do nothing.
+    Raises `BundleError` for a name that is not allowed, and `AccountError` for an author who is
+    blocked or anonymised.
     """
     if author_named(connection, name) is not None:
         return int(active_author(connection, name).id)
@@ -216,7 +241,10 @@ def ensure_author(connection: Connection, name: str, now_ms: int) -> int:
 
 
 def check_spelling(connection: Connection, name: str) -> None:
-    """Raise `AccountError` if an author is spelled otherwise: somebody else may be meant."""
+    """Raise `AccountError` if an author has the same name in another spelling.
+
+    Such names count as one, but somebody else may be meant.
+    """
     row = author_named(connection, name)
     if row is not None and row.name != author_name(name):
         raise AccountError(
@@ -226,7 +254,10 @@ def check_spelling(connection: Connection, name: str) -> None:
 
 
 def add_author(connection: Connection, name: str, now_ms: int) -> int:
-    """Add an author; the id. `AccountError` if the name is taken."""
+    """Add an author and return the id.
+
+    Raises `BundleError` for a name that is not allowed, and `AccountError` for one that is taken.
+    """
     name = author_name(name)
     if author_named(connection, name) is not None:
         raise AccountError(f"the name {name!r} is taken; choose another one")
@@ -243,7 +274,11 @@ def add_author(connection: Connection, name: str, now_ms: int) -> int:
 
 
 def chosen_name(name: str) -> str:
-    """The same, for a name that somebody chooses. Raises `BundleError`."""
+    """Return a name that a person chooses, as it is stored.
+
+    Raises `BundleError` for names that `author_name` refuses, and for those that are reserved for
+    operators.
+    """
     name = author_name(name)
     if names.key(name) in RESERVED:
         raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
@@ -251,7 +286,7 @@ def chosen_name(name: str) -> str:
 
 
 def author_name(name: str) -> str:
-    """The name as it is stored, if an author may have it. Raises `BundleError`."""
+    """Return the name of an author as it is stored. Raises `BundleError` if it is not allowed."""
     name = names.person(name)
     if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
         raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
@@ -259,9 +294,10 @@ def author_name(name: str) -> str:
 
 
 def make_admin(connection: Connection, author_id: int, now_ms: int, actor: Actor) -> None:
+    """Make an author an admin, unless the author is one already."""
     role = select(_authors.c.role).where(_authors.c.id == author_id)
     if connection.execute(role).scalar_one() != Role.ADMIN:
-        _change(connection, author_id, role=Role.ADMIN)
+        _update_author(connection, author_id, role=Role.ADMIN)
         note(
             connection,
             now_ms,
@@ -274,42 +310,47 @@ def make_admin(connection: Connection, author_id: int, now_ms: int, actor: Actor
 
 
 def is_valid(now_ms: int) -> ColumnElement[bool]:
-    """The condition of secrets that have neither ended nor expired."""
+    """Return the condition of codes, tokens and sessions that have neither ended nor expired."""
     return and_(_secrets.c.ended_at.is_(None), _secrets.c.expires_at > now_ms)
 
 
 def end_secrets(connection: Connection, now_ms: int, *conditions: ColumnElement[bool]) -> int:
-    """End the codes, tokens and sessions that meet the conditions; their number."""
-    change = update(_secrets).where(_secrets.c.ended_at.is_(None), *conditions)
-    return connection.execute(change.values(ended_at=now_ms)).rowcount
+    """End the codes, tokens and sessions that meet the conditions, and return their number."""
+    statement = update(_secrets).where(_secrets.c.ended_at.is_(None), *conditions)
+    return connection.execute(statement.values(ended_at=now_ms)).rowcount
 
 
 def deadlines_of(author_id: int) -> Select[Any]:
-    """Selects the seasons of rated games, each with the time until which an author may submit.
+    """Return a query for the seasons without tournaments, each with the author's deadline.
 
-    author_id  0: somebody who is no author yet, and has no extension
+    The column "until" has that deadline: the season's, or a later extension for the author. It is
+    NULL if the season has none.
+
+    author_id  0 for a caller who is no author yet
     """
-    seasons, more = schema.seasons, schema.extensions
-    is_own = and_(more.c.season_id == seasons.c.id, more.c.author_id == author_id)
-    later = more.c.until > seasons.c.submissions_until
-    until = case((later, more.c.until), else_=seasons.c.submissions_until)
+    seasons, extensions = schema.seasons, schema.extensions
+    is_own = and_(extensions.c.season_id == seasons.c.id, extensions.c.author_id == author_id)
+    is_later = extensions.c.until > seasons.c.submissions_until
+    until = case((is_later, extensions.c.until), else_=seasons.c.submissions_until)
     columns = (seasons.c.name, seasons.c.closed_at, until.label("until"))
-    query = select(*columns).select_from(seasons.outerjoin(more, is_own))
+    query = select(*columns).select_from(seasons.outerjoin(extensions, is_own))
     return query.where(seasons.c.tournament.is_(None)).order_by(seasons.c.id)
 
 
 def submission_window(connection: Connection, now_ms: int, author_id: int) -> SubmissionWindow:
-    """Say whether an author may submit at a moment, and until when; `deadlines_of` has the id.
+    """Return until when an author may submit bots, and the reason if it is too late now.
 
-    Nothing else decides about that. It is asked when an upload is there as a whole; what was taken
-    in then is checked and plays, whatever is changed later.
+    The first deadline of all open seasons counts. This function alone decides about it, at the end
+    of an upload: a bot that was taken in is checked and plays even if deadlines change later.
+
+    author_id  0 for a caller who is no author yet
     """
-    rows = connection.execute(deadlines_of(author_id)).all()
-    opened = [row for row in rows if row.closed_at is None]
-    ends = [(row.until, row.name) for row in opened if row.until is not None]
-    until, name = min(ends, default=(None, ""))
+    seasons = connection.execute(deadlines_of(author_id)).all()
+    open_seasons = [row for row in seasons if row.closed_at is None]
+    deadlines = [(row.until, row.name) for row in open_seasons if row.until is not None]
+    until, name = min(deadlines, default=(None, ""))
     refusal = ""
-    if rows and not opened:
+    if seasons and not open_seasons:
         refusal = "every season is closed, so no bots are taken in until another one is opened"
     elif until is not None and until <= now_ms:
         refusal = (
@@ -320,18 +361,21 @@ def submission_window(connection: Connection, now_ms: int, author_id: int) -> Su
 
 
 def check_window(connection: Connection, now_ms: int, author_id: int) -> None:
-    """Raise `SubmissionError` if an author may not submit at this moment."""
+    """Raise `SubmissionError` if an author may not submit a bot now."""
     if refusal := submission_window(connection, now_ms, author_id).refusal:
         raise SubmissionError(refusal)
 
 
 def archive_bytes(connection: Connection, author_id: int) -> int:
-    """The bytes of the files of an author's versions as stored: packed, equal ones once."""
+    """Return the bytes that the packed files of an author's versions take in the store.
+
+    Files that several of these versions have are stored once, and counted once.
+    """
     versions, bots, archives = schema.bot_versions, schema.bots, schema.archives
-    ours = (
+    digests = (
         select(versions.c.digest)
         .join(bots, bots.c.id == versions.c.bot_id)
         .where(bots.c.author_id == author_id)
     )
     size = select(func.coalesce(func.sum(func.length(archives.c.content)), 0))
-    return int(connection.execute(size.where(archives.c.digest.in_(ours))).scalar_one())
+    return int(connection.execute(size.where(archives.c.digest.in_(digests))).scalar_one())
