@@ -215,7 +215,7 @@ class History(StorePart):
         ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
         games = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc())
         newest = games.limit(limit).subquery()
-        with_faults = games.where(schema.FAULTY).limit(faulty).subquery()
+        with_faults = games.where(schema.HAS_FAULTS).limit(faulty).subquery()
         those = union_all(select(newest.c.seq), select(with_faults.c.seq))
         return self.numbered(those)
 
@@ -304,7 +304,7 @@ class History(StorePart):
         Each version's games of a season stand in an index in their order: of each, or of each two
         that met, the newest are read, and of these the newest are taken.
         """
-        asked = [schema.faulty(_own)] if wanted.faults else []
+        asked = [schema.has_faults(_own)] if wanted.faults else []
         if wanted.bot is None:
             query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*asked)
             if before is not None:

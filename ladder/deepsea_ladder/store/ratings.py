@@ -156,8 +156,8 @@ class Ratings(StorePart):
             courses.append(point.where(*ours, table.c.seq.in_((first, totals.last_seq))))
             step = max(1, totals.games // (points - 1))
             course = point.where(*ours, table.c.number % step == 0)
-            if step >= schema.EVERY:  # looked up one by one
-                step -= step % schema.EVERY
+            if step >= schema.COURSE_STEP:  # looked up one by one
+                step -= step % schema.COURSE_STEP
                 numbers = range(step, totals.games, step)
                 course = point.where(*ours, schema.IS_EIGHTH, table.c.number.in_(numbers))
             courses.append(course)

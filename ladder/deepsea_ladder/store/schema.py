@@ -1,8 +1,8 @@
-"""The tables of the store, of which every new ladder is made.
+"""The tables of the store.
 
-Invariants: what was submitted and what was played is written once and never changed (archives,
-bot_versions, games, game_seats); floats are stored as `float.hex()`, so that a comparison is of
-bits; times are the database's, in milliseconds since 1970.
+Invariants: submitted files and played games are written once and never changed (archives,
+bot_versions, games, game_seats); floats are stored as `float.hex()`, so that equal texts are equal
+bits; times are those of the database's clock, in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from deepsea_ladder.store.columns import (
 from deepsea_rules.faults import Fault
 
 LONGEST_ERROR = 16 * 1024
+"""Characters of the error output of a bot."""
 LONGEST_NOTE = 2000
-"""Characters of what is noted in words: a reason, an error."""
+"""Characters of a sentence, such as a reason or a remedy."""
 
 _Id = BigInteger()
 _Hex = HexFloat()
@@ -68,32 +69,33 @@ authors = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("name", _Name, nullable=False),
-    Column("name_key", _Name, nullable=False, unique=True),  # `name` as names are compared
+    Column("name_key", _Name, nullable=False, unique=True),  # the form in which names are compared
     Column("role", Choice(Role, attrgetter("word")), nullable=False),
     Column("state", Choice(AuthorState), nullable=False),
     Column("created_at", BigInteger, nullable=False),
 )
 
-# Codes, tokens and sessions are known by the SHA-256 of their secret; they are valid until they
-# expire or end, and deleted some time after that.
+# Codes, tokens and sessions, by the SHA-256 of their secret. They are valid until they expire or
+# end, and are deleted some time after that.
 secrets = Table(
     "secrets",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("kind", Choice(SecretKind), nullable=False),
     Column("digest", _Digest, nullable=False, unique=True),
-    # None: a code, whose redeemer chooses a name.
+    # NULL for a code that anybody may redeem under a new name.
     Column("author_id", _Id, ForeignKey("authors.id")),
-    # The token of a session, which ends with it.
+    # Of a session: the token that it was opened with, and with which it ends.
     Column("token_id", _Id, ForeignKey("secrets.id")),
-    Column("scopes", Scopes(), nullable=False),  # a session's are its token's
+    Column("scopes", Scopes(), nullable=False),  # a session has those of its token
     Column("label", Text, nullable=False),  # of a token
     Column("start", String(16), nullable=False),  # the first characters of a token
-    Column("address", String(64), nullable=False),  # the first part of a session's
+    # Of a session: the first part of the caller's address.
+    Column("address", String(64), nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Column("ended_at", BigInteger),  # redeemed or revoked
-    Column("last_used", BigInteger),  # of a token: the beginning of that day
+    Column("last_used", BigInteger),  # of a token: the beginning of the last day of use
     Index(None, "author_id"),
     Index(None, "token_id"),
 )
@@ -108,10 +110,12 @@ bots = Table(
     Column("version", Integer, nullable=False),  # the number of the version that plays
     Column("state", Choice(BotState), nullable=False),
     Column("reason", Text),  # why it is not active
-    Column("is_damaged", Boolean, nullable=False),  # whether it was suspended for damaged files
+    Column("is_damaged", Boolean, nullable=False),  # suspended since its stored files are damaged
     Column("created_at", BigInteger, nullable=False),
-    Column("changed_at", BigInteger, nullable=False),  # when it was submitted, taken out or enabled
-    # The last job when it was enabled, of any bot: jobs up to it are no strikes. 0 until then.
+    # The last time it was submitted, taken out or enabled.
+    Column("changed_at", BigInteger, nullable=False),
+    # The newest job of any bot when this one was last enabled: jobs up to it are no strikes. 0 for
+    # a bot that was never enabled.
     Column("pardoned_job", _Id, nullable=False),
     Index(None, "author_id"),
 )
@@ -131,7 +135,7 @@ bot_versions = Table(
     Column("number", Integer, nullable=False),
     Column("digest", _Digest, ForeignKey("archives.digest"), nullable=False),
     Column("created_at", BigInteger, nullable=False),
-    # The last job when it was submitted, of any bot; 0 before the first.
+    # The newest job of any bot when this version was submitted; 0 before the first job.
     Column("after_job", _Id, nullable=False),
     UniqueConstraint("bot_id", "number"),
 )
@@ -143,19 +147,18 @@ seasons = Table(
     Column("name", _Name, nullable=False, unique=True),
     Column("settings", Text, nullable=False),
     Column("seed", _Digest, nullable=False),  # a secret until the season is closed
-    Column("tournament", Text),  # what it was opened for, as its JSON
-    Column("method", _Name, nullable=False),  # the arithmetic that its ratings were made with
+    Column("tournament", Text),  # the request for its tournament, as JSON; NULL for rated games
+    Column("method", _Name, nullable=False),  # the name of the method that computes its ratings
     Column("created_at", BigInteger, nullable=False),
     Column("closed_at", BigInteger),
-    # Until then strangers see nothing of it; never changed.
-    Column("submissions_until", BigInteger),  # the deadline: after it no bots are taken in
-    Column("place", Integer, nullable=False),  # the last one of its chain
-    Column("head", _Digest, nullable=False),  # at that place
-    Column("paused_at", BigInteger),  # no game is started, until it is none again
-    Column("games", Integer, nullable=False),  # those that were played
+    Column("submissions_until", BigInteger),  # the deadline for bots; NULL for none
+    Column("place", Integer, nullable=False),  # of the last link in its chain
+    Column("head", _Digest, nullable=False),  # of the chain at that place
+    Column("paused_at", BigInteger),  # no game is started as long as this is set
+    Column("games", Integer, nullable=False),  # the number of played games
 )
 
-# Authors who may submit until another time than the season's deadline.
+# Later deadlines of single authors.
 extensions = Table(
     "extensions",
     metadata,
@@ -164,14 +167,16 @@ extensions = Table(
     Column("until", BigInteger, nullable=False),
 )
 
-# Bots that were taken out while a tournament was open: they stay out of it.
+# Bots that were taken out during a tournament, which they do not join again.
 tournament_exits = Table(
     "tournament_exits",
     metadata,
     Column("season_id", _Id, ForeignKey("seasons.id"), primary_key=True, autoincrement=False),
     Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
-    Column("after_number", Integer, nullable=False),  # of the last job then; 0 before the first
-    Column("place", Integer, nullable=False),  # how many had left before: who left last counts
+    # Of the newest job at that time; 0 before the first job.
+    Column("after_number", Integer, nullable=False),
+    # The number of bots that had left before.
+    Column("place", Integer, nullable=False),
 )
 
 jobs = Table(
@@ -180,7 +185,7 @@ jobs = Table(
     Column("id", _Id, primary_key=True),
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("rotation", Integer, nullable=False),  # counted up in the season
+    Column("rotation", Integer, nullable=False),  # numbered within the season
     Column("shift", Integer, nullable=False),  # which game of its rotation, from 0
     Column("game_id", String(80), nullable=False, unique=True),
     UniqueConstraint("season_id", "number"),
@@ -193,7 +198,7 @@ job_seats = Table(
     metadata,
     Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
     Column("seat", Integer, primary_key=True, autoincrement=False),
-    # The job's; it stands here so that one index finds a version's jobs of a season.
+    # That of the job, repeated here so that one index has the jobs of a version in a season.
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Index(None, "version_id", "season_id", "job_id"),
@@ -203,18 +208,18 @@ attempts = Table(
     "attempts",
     metadata,
     Column("job_id", _Id, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),  # the lease, from 1
-    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # the job's
+    # The number of the lease, from 1.
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # that of the job
     Column("owner", Text, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("ended_at", BigInteger),
     Column("ended", Choice(AttemptEnd)),
-    Column("seat", Integer),  # of a void game: who was asked when it became void
+    Column("seat", Integer),  # of a void game: the seat whose decision was due
     Column("note", Text),
-    # Counted up in a season over its games, and its attempts that ended without a result: the
-    # order in which outsiders see them.
+    # The place in the season's chain. Its links are games and attempts that ended without a result.
     Column("place", Integer),
-    Column("head", _Digest),  # of the season's chain, where there is a place
+    Column("head", _Digest),  # of the chain at that place
     UniqueConstraint("season_id", "place"),
 )
 Index(
@@ -228,13 +233,13 @@ Index(
 games = Table(
     "games",
     metadata,
-    # Counted up by the writer, without gaps: the order in which games are rated.
+    # Numbered without gaps in the order in which games were stored, and are rated.
     Column("seq", _Id, primary_key=True, autoincrement=False),
     Column("job_id", _Id, ForeignKey("jobs.id"), nullable=False, unique=True),
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("attempt", Integer, nullable=False),  # the lease that it was played under
-    Column("place", Integer, nullable=False),  # as that of an attempt without a result
+    Column("attempt", Integer, nullable=False),  # the number of the lease under which it was played
+    Column("place", Integer, nullable=False),  # in the season's chain, as in attempts
     Column("head", _Digest, nullable=False),
     Column("played_at", BigInteger, nullable=False),
     Column("record", Record, nullable=False),
@@ -247,7 +252,7 @@ game_seats = Table(
     metadata,
     Column("seq", _Id, ForeignKey("games.seq"), primary_key=True, autoincrement=False),
     Column("seat", Integer, primary_key=True, autoincrement=False),
-    # The game's; it stands here so that one index finds a version's games of a season.
+    # That of the game, repeated here so that one index has the games of a version in a season.
     Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
     Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Column("points", Integer, nullable=False),
@@ -255,30 +260,37 @@ game_seats = Table(
     Column("decisions", Integer, nullable=False),
     Column("faults", Integer, nullable=False),
     Column("forfeit", Choice(Fault)),
-    Column("mu", _Hex, nullable=False),  # after the game
+    Column("mu", _Hex, nullable=False),  # the rating after the game
     Column("sigma", _Hex, nullable=False),
-    Column("number", Integer, nullable=False),  # of the version's games
+    Column("number", Integer, nullable=False),  # counts the games of the version in the season
     Index(None, "version_id", "season_id", "seq"),
 )
 
 
-def faulty(seats: FromClause) -> ColumnElement[bool]:
-    """Seats with faults. With a literal: SQLite uses a partial index for its very words alone."""
+def has_faults(seats: FromClause) -> ColumnElement[bool]:
+    """Return the condition of seats with faults.
+
+    The 0 is a literal, since SQLite uses a partial index only for a condition in the same words.
+    """
     return seats.c.faults > text("0")
 
 
-FAULTY = faulty(game_seats)
+HAS_FAULTS = has_faults(game_seats)
 Index(
     "ix_game_seats_faulty",
     game_seats.c.version_id,
     game_seats.c.season_id,
     game_seats.c.seq,
-    sqlite_where=FAULTY,
+    sqlite_where=HAS_FAULTS,
 )
-Index("ix_game_seats_faulty_seq", game_seats.c.seq, sqlite_where=FAULTY)
-EVERY = 8
+Index("ix_game_seats_faulty_seq", game_seats.c.seq, sqlite_where=HAS_FAULTS)
+COURSE_STEP = 8
+"""Games of a version between two points of its course, where these have an index of their own."""
 IS_EIGHTH = game_seats.c.number.op("&")(text("7")) == text("0")
-"""Every eighth game of a version, from which its course is drawn; with literals, as above."""
+"""The condition of each eighth game of a version: number & 7 is number % 8.
+
+The numbers are literals, since SQLite uses a partial index only for a condition in the same words.
+"""
 Index(
     "ix_game_seats_eighth",
     game_seats.c.version_id,
@@ -287,8 +299,7 @@ Index(
     sqlite_where=IS_EIGHTH,
 )
 
-# Sums over a season's games: of two versions at one table, the first has the smaller id, and of a
-# version at tables of one size in one seat.
+# Sums over the games of a season in which two versions met. The first one has the smaller id.
 pair_sums = Table(
     "pair_sums",
     metadata,
@@ -296,11 +307,13 @@ pair_sums = Table(
     Column("version_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
     Column("other_id", _Id, ForeignKey("bot_versions.id"), primary_key=True, autoincrement=False),
     Column("games", Integer, nullable=False),
-    Column("better", Integer, nullable=False),  # games in which the first was placed before
-    Column("level", Integer, nullable=False),
+    # Games in which the first version was ahead of the other.
+    Column("better", Integer, nullable=False),
+    Column("level", Integer, nullable=False),  # games in which they shared a placement
     Index(None, "other_id", "season_id"),
 )
 
+# Sums over the games of a season that a version played in one seat of tables of one size.
 seat_sums = Table(
     "seat_sums",
     metadata,
@@ -314,10 +327,12 @@ seat_sums = Table(
     Column("points", BigInteger, nullable=False),
     Column("faults", Integer, nullable=False),
     Column("faulty", Integer, nullable=False),  # games with faults
-    Column("halves", BigInteger, nullable=False),  # others it was ahead of, twice; level once
+    # 2 for each seat that it was ahead of, 1 for a shared placement.
+    Column("halves", BigInteger, nullable=False),
 )
 
-# What bots left of games with faults of their own, and noted in others; of each bot's newest ones.
+# Errors and output of bots in games with faults of their own, and their notes in other games. Only
+# those of the newest games of each bot are stored.
 game_logs = Table(
     "game_logs",
     metadata,
@@ -352,27 +367,28 @@ submissions = Table(
     Column("id", _Id, primary_key=True),
     Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),
     Column("key", String(64), nullable=False),  # the client's; it makes a retry the same submission
-    Column("bot", _Name, nullable=False),  # as its author called it; "" is as bot.toml does
+    # The name that the author gave; "" stands for the one in bot.toml.
+    Column("bot", _Name, nullable=False),
     Column("size", BigInteger, nullable=False),  # of the archive
     Column("sha256", _Digest, nullable=False),
-    Column("needs_sandbox", Boolean, nullable=False),  # whether it came from where strangers can
-    Column("by_machine", Boolean, nullable=False),  # by a command on the ladder's machine
-    Column("games", Integer, nullable=False),  # admission games that were played
-    Column("of_games", Integer, nullable=False),
-    Column("took_ms", BigInteger, nullable=False),  # all its checks together
-    Column("version", Integer),  # of the bot, where it was accepted
-    Column("digest", _Digest),  # of the files, where they were read
-    Column("found", Text),
-    Column("remedy", Text),
-    Column("error", Text),
+    Column("needs_sandbox", Boolean, nullable=False),  # it may come from a stranger
+    Column("by_machine", Boolean, nullable=False),  # submitted by a command on the ladder's machine
+    Column("games", Integer, nullable=False),  # admission games that were played so far
+    Column("of_games", Integer, nullable=False),  # all admission games
+    Column("took_ms", BigInteger, nullable=False),  # the time for all its checks
+    Column("version", Integer),  # the number of the bot's version, once accepted
+    Column("digest", _Digest),  # of the files, once they were read
+    Column("found", Text),  # the reason of a refusal
+    Column("remedy", Text),  # how the author can mend it
+    Column("error", Text),  # the error output of the bot
     Column("log", Text),  # a list of lines, as JSON
     Column("created_at", BigInteger, nullable=False),
     UniqueConstraint("author_id", "key"),
     Index(None, "author_id", "created_at"),
 )
 
-# The archives of submissions that wait or are being checked, in pieces: the front must not hold a
-# whole one in memory.
+# The archives of submissions that wait or are being checked, in parts, so that a front never holds
+# a whole one in memory.
 submission_parts = Table(
     "submission_parts",
     metadata,
@@ -389,18 +405,18 @@ person_games = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("game_id", String(80), nullable=False, unique=True),
-    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # of its bots
-    Column("author_id", _Id, ForeignKey("authors.id")),  # none: a visitor
-    Column("visitor", _Digest),  # SHA-256 of the visitor's cookie
-    Column("address", String(64), nullable=False),  # the first part of it
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # the season of its bots
+    Column("author_id", _Id, ForeignKey("authors.id")),  # NULL for a visitor
+    Column("visitor", _Digest),  # the SHA-256 of a visitor's cookie
+    Column("address", String(64), nullable=False),  # the first part of the person's address
     Column("rules", _Name, nullable=False),  # a preset
     Column("seed", _Digest, nullable=False),  # a secret until the game is over
     Column("seat", Integer, nullable=False),  # the person's
-    Column("presence", Choice(Presence), nullable=False),  # whether the person decides
-    Column("decisions", Text, nullable=False),  # all that were made, as JSON
+    Column("presence", Choice(Presence), nullable=False),  # if the person still decides
+    Column("decisions", Text, nullable=False),  # those made so far, as JSON
     Column("answer", Text),  # the person's next action; "" is the default one
     Column("created_at", BigInteger, nullable=False),
-    Column("record", Text),  # of a finished one
+    Column("record", Text),  # of a finished game
     Index(None, "author_id", "created_at"),
     Index(None, "address", "created_at"),
 )
@@ -415,37 +431,41 @@ person_game_seats = Table(
     Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
 )
 
-# What was asked for and what was found, by game; each asking that was not for the same is a row.
+# Requested and finished analyses of games. A request that repeats another one has no row.
 analyses = Table(
     "analyses",
     metadata,
     Column("id", _Id, primary_key=True),
-    # One of the two: a rated game, or one of a person.
+    # Either a rated game or one of a person; the other column is NULL.
     Column("seq", _Id, ForeignKey("games.seq")),
     Column("person_game_id", _Id, ForeignKey("person_games.id")),
-    Column("author_id", _Id, ForeignKey("authors.id")),  # none: asked on the ladder's machine
-    Column("policy", _Name, nullable=False),  # with its version
+    # NULL for a request on the ladder's machine.
+    Column("author_id", _Id, ForeignKey("authors.id")),
+    Column("policy", _Name, nullable=False),  # the name of the policy with its version
     Column("settings", Text, nullable=False),  # as JSON
     Column("created_at", BigInteger, nullable=False),
-    # zlib of JSON. The last column: SQLite reads past what is large to find what is behind it.
+    # The result: zlib of JSON. It is the last column, since SQLite has to read through a large
+    # value to find the columns behind it.
     Column("document", LargeBinary),
     Index(None, "seq", "id"),
     Index(None, "person_game_id", "id"),
     Index(None, "author_id", "created_at"),
 )
 
-# Versions against others on common luck: never rated, and in no chain.
+# Comparisons of versions with others on common luck: never rated, and in no chain.
 comparisons = Table(
     "comparisons",
     metadata,
     Column("id", _Id, primary_key=True),
-    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),  # whose settings they have
-    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),  # the version's
+    # The season whose settings hold.
+    Column("season_id", _Id, ForeignKey("seasons.id"), nullable=False),
+    Column("author_id", _Id, ForeignKey("authors.id"), nullable=False),  # the author of the version
     Column("version_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
     Column("other_id", _Id, ForeignKey("bot_versions.id"), nullable=False),
-    Column("panel", _Name, nullable=False),  # the other's name in the panel; "" is a former version
+    # The opponent's name there; "" for the bot's former version.
+    Column("panel", _Name, nullable=False),
     Column("seed", _Digest, nullable=False),  # the text that `compare --seed` takes
-    Column("cpu_ms", BigInteger, nullable=False),  # of all its blocks
+    Column("cpu_ms", BigInteger, nullable=False),  # used for all its blocks
     Column("standing", Text, nullable=False),  # after the last block, as JSON
     UniqueConstraint("version_id", "season_id", "panel"),
     Index(None, "season_id", "id"),
@@ -464,27 +484,29 @@ comparison_blocks = Table(
     Index(None, "at"),
 )
 
-# The states of runners' tasks. Each kind's own table has the request and the result.
+# The states of tasks for runners. Each kind has a table of its own with the request and the result.
 tasks = Table(
     "tasks",
     metadata,
     Column("kind", Choice(TaskKind), primary_key=True),
-    Column("subject", _Id, primary_key=True, autoincrement=False),  # the id in the kind's table
+    # The id in the table of the kind.
+    Column("subject", _Id, primary_key=True, autoincrement=False),
     Column("season_id", _Id, ForeignKey("seasons.id")),  # of a game
-    Column("priority", Integer, nullable=False),  # of a game: its shift; small ones first
-    Column("author_id", _Id, ForeignKey("authors.id")),  # none: a game, a visitor, the machine
+    Column("priority", Integer, nullable=False),  # of a game: its shift; smaller ones come first
+    # NULL for a game, a visitor or the ladder's machine.
+    Column("author_id", _Id, ForeignKey("authors.id")),
     Column("state", StateOfKind(), nullable=False),
-    Column("attempt", Integer, nullable=False),  # the number of leases until now
-    # Those that ended without a result; of a step and a comparison, in a row.
+    Column("attempt", Integer, nullable=False),  # the number of leases so far
+    # Leases that ended without a result; of a step or a comparison those since the last result.
     Column("failures", Integer, nullable=False),
-    Column("owner", Text),  # of the lease
-    # When the lease expires; of a person who was asked, when the default action is played.
+    Column("owner", Text),  # of the lease: the runner
+    # When the lease expires. If a person has to decide: when the default action is played instead.
     Column("until", BigInteger),
-    Column("began_at", BigInteger),  # the last attempt
-    Column("words", Text),  # what went wrong last, or why it ended
+    Column("began_at", BigInteger),  # when the last attempt began
+    Column("words", Text),  # the last failure, or why the task has ended
     Column("created_at", BigInteger, nullable=False),
     Column("changed_at", BigInteger, nullable=False),
-    # Counted up over all changes of a kind: what readers compare.
+    # The number of the last change, counted over all tasks of the kind. Readers compare it.
     Column("change", BigInteger, nullable=False),
     Index(None, "kind", "state", "season_id", "priority", "subject"),
     Index(None, "kind", "change"),
@@ -497,16 +519,17 @@ Index(
     sqlite_where=tasks.c.author_id.is_not(None),
 )
 
-# Runners that do nothing on purpose: without a lease they would count as lost.
+# Runners that pause on purpose and hold no lease, so that they do not count as lost.
 rests = Table(
     "rests",
     metadata,
-    Column("owner", Text, primary_key=True),  # as that of leases
-    Column("until", BigInteger, nullable=False),  # as that of a lease
-    Column("words", Text, nullable=False),  # why
+    Column("owner", Text, primary_key=True),  # the name of the runner, as in leases
+    # When it counts as lost, unless it has a lease by then.
+    Column("until", BigInteger, nullable=False),
+    Column("words", Text, nullable=False),  # the reason
 )
 
-# What an operator has changed; a setting that is not here has its default.
+# Settings that an operator has changed. Others have their defaults.
 settings = Table(
     "settings",
     metadata,
@@ -514,18 +537,19 @@ settings = Table(
     Column("value", BigInteger, nullable=False),
 )
 
+# The audit log.
 audit = Table(
     "audit",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("at", BigInteger, nullable=False),
     Column("kind", Choice(AuditKind), nullable=False),
-    Column("subject", Text, nullable=False),  # "": the author
+    Column("subject", Text, nullable=False),  # "" stands for the author
     Column("note", Text, nullable=False),
-    Column("author_id", _Id, ForeignKey("authors.id")),  # whom it is about
-    Column("actor_id", _Id, ForeignKey("authors.id")),  # the author who did it
-    Column("actor", _Name, nullable=False),  # who did it, if that is no author
-    Column("address", String(64), nullable=False),  # the first part of where it came from
+    Column("author_id", _Id, ForeignKey("authors.id")),  # the author whom the entry is about
+    Column("actor_id", _Id, ForeignKey("authors.id")),  # the author who made the change
+    Column("actor", _Name, nullable=False),  # the name of one who is no author
+    Column("address", String(64), nullable=False),  # the first part of the caller's address
     Index(None, "author_id", "id"),
     Index(None, "actor_id", "id"),
 )
@@ -535,28 +559,30 @@ forbid_other_values(metadata)
 
 
 def create_tables(connection: Connection) -> None:
-    """Create every table, and every index, in an empty database."""
+    """Create all tables and indexes in an empty database."""
     if connection.dialect.name == "postgresql":
-        # Named with the indexes, it would import that dialect: a tenth of a short command's time.
+        # The tables above define conditions of indexes for SQLite alone. To define them there for
+        # PostgreSQL would import its dialect in each command, a tenth of a short one's time.
         for table in metadata.tables.values():
             for index in table.indexes:
                 where = index.dialect_options["sqlite"]["where"]
                 index.dialect_options["postgresql"]["where"] = where
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table))
-        # Of two indexes that fit alike SQLite takes the one that was made last: that is the one
-        # with a condition, which has fewer rows.
+        # Of two indexes that fit a query equally, SQLite uses the newer one. So partial indexes are
+        # created last, since they have fewer rows.
         for index in sorted(table.indexes, key=_condition_and_name):
             connection.execute(CreateIndex(index))
 
 
 def _condition_and_name(index: Index) -> tuple[bool, str]:
+    """Return the key by which indexes are sorted: those with a condition last, then by name."""
     has_condition = index.dialect_options["sqlite"]["where"] is not None
     return has_condition, str(index.name)
 
 
 def _digest() -> str:
-    """Digest of all columns with their types, so that other tables have another revision."""
+    """Return a digest of all columns and types, so that other tables have another revision."""
     columns = [
         f"{column}: {type(column.type).__name__} {column.nullable} {allowed(column)}"
         for table in metadata.tables.values()
@@ -566,5 +592,8 @@ def _digest() -> str:
 
 
 REVISION = f"0001_{_digest()}"
-"""The revision of these tables. Before the first release a ladder of other tables is refused; the
-first release sets "0001", and each later schema has a script in `migrations/` and its number."""
+"""The revision of these tables.
+
+Before the first release, a ladder with other tables is refused. The first release sets "0001", and
+each later schema gets the next number and a script in `migrations/`.
+"""
