@@ -1,15 +1,17 @@
 """Jobs: scheduled games, from the queue to the end of each attempt.
 
+`Jobs` is what runners call; `Queue` has the reads of schedules, pairing and people.
+
 Invariants: a job has its game id and line-up from the start and keeps them; every attempt has a
-seed of its own, so that nobody plays a game that was watched; another runner may take over an
-expired lease, and the former owner's result still counts if it is the first; the queries of a run
-(`leased`, `for_pairing`) do not read the jobs that are done.
+seed of its own, so that nobody plays a game whose first attempt was watched; another runner may
+take over an expired lease, and the former owner's result still counts if it is the first; the
+queries of a run (`leased`, `for_pairing`) do not read the jobs that are done.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -27,6 +29,7 @@ from deepsea_ladder.errors import (
 from deepsea_ladder.model import (
     AttemptEnd,
     BotState,
+    BotVersion,
     Job,
     JobInfo,
     LostAttempt,
@@ -64,46 +67,50 @@ from deepsea_rules.randomness import game_seed
 _jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
 _tasks = schema.tasks
 _versions, _bots = schema.bot_versions, schema.bots
-_QUEUED = (TaskState.QUEUED, TaskState.RUNNING)
-"""Jobs that have no result yet and will have one."""
+_PENDING_STATES = (TaskState.QUEUED, TaskState.RUNNING)
+"""The states of jobs that have no result yet and will have one."""
 
-_OPEN = (*_QUEUED, TaskState.QUARANTINED)
-"""Jobs that may get a result yet."""
+_OPEN_STATES = (*_PENDING_STATES, TaskState.QUARANTINED)
+"""The states of jobs that may still get a result."""
 
-# Statements of every game and pairing are made once: making one takes longer than the database
+# Statements of every game and pairing are built once: building one takes longer than the database
 # needs for it.
-_OURS = _jobs.c.season_id == bindparam("season")
-_OUR_TASKS = _tasks.c.season_id == bindparam("season")
+_IS_JOB_OF_SEASON = _jobs.c.season_id == bindparam("season")
+_IS_TASK_OF_SEASON = _tasks.c.season_id == bindparam("season")
 _TASKS_OF_GAMES = (
     select(_tasks, _jobs.c.number, _jobs.c.rotation, _jobs.c.game_id)
     .join(_jobs, _jobs.c.id == _tasks.c.subject)
     .where(GAMES.is_of_kind)
 )
-_EXPIRED = (
-    _TASKS_OF_GAMES.where(GAMES.is_running, _OUR_TASKS, _tasks.c.until <= bindparam("now"))
+_EXPIRED_TASKS = (
+    _TASKS_OF_GAMES.where(GAMES.is_running, _IS_TASK_OF_SEASON, _tasks.c.until <= bindparam("now"))
     .order_by(_tasks.c.until, _tasks.c.subject)
     .limit(bindparam("most"))
 )
-# All of its few jobs: with the state in the query, a database may look at all that wait.
-_OF_ROTATION = _TASKS_OF_GAMES.where(
-    _OURS, _jobs.c.rotation == bindparam("of"), is_sound()
+# A rotation has few jobs. With the state in the query, a database may read all that wait instead.
+_TASKS_OF_ROTATION = _TASKS_OF_GAMES.where(
+    _IS_JOB_OF_SEASON, _jobs.c.rotation == bindparam("of"), is_sound()
 ).order_by(_jobs.c.shift)
-_WAITING = (
-    _TASKS_OF_GAMES.where(GAMES.is_waiting, _OUR_TASKS)
+_FIRST_WAITING_TASK = (
+    _TASKS_OF_GAMES.where(GAMES.is_waiting, _IS_TASK_OF_SEASON)
     .order_by(_tasks.c.priority, _tasks.c.subject)
     .limit(1)
 )
-_BEGIN = insert(_attempts)
+_INSERT_ATTEMPT = insert(_attempts)
 _VOID_SEATS = select(_attempts.c.seat).where(
     _attempts.c.job_id == bindparam("job"), _attempts.c.seat.is_not(None)
 )
-_sat = _seats.alias("sat")
-_SUSPECTS = (
+_other_seats = _seats.alias("sat")
+# Seats of a job whose version's decision was due when a game of the season became void.
+_SUSPECT_SEATS = (
     select(_seats.c.seat)
     .distinct()
-    # A sum, lest a database look up all jobs of a version: void attempts are few.
-    .join(_sat, _sat.c.version_id == _seats.c.version_id + 0)
-    .join(_attempts, (_attempts.c.job_id == _sat.c.job_id) & (_attempts.c.seat == _sat.c.seat))
+    # The sum keeps a database from looking up all jobs of a version: void attempts are few.
+    .join(_other_seats, _other_seats.c.version_id == _seats.c.version_id + 0)
+    .join(
+        _attempts,
+        (_attempts.c.job_id == _other_seats.c.job_id) & (_attempts.c.seat == _other_seats.c.seat),
+    )
     .where(
         _seats.c.job_id == bindparam("job"),
         _attempts.c.season_id == bindparam("season"),
@@ -111,23 +118,25 @@ _SUSPECTS = (
     )
     .order_by(_seats.c.seat)
 )
-_LAST_NUMBER = select(func.max(_jobs.c.number)).where(_OURS)
-_LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_OURS)
-_ADDED = (
-    select(_jobs.c.id).where(_OURS, _jobs.c.number > bindparam("after")).order_by(_jobs.c.number)
+_LAST_NUMBER = select(func.max(_jobs.c.number)).where(_IS_JOB_OF_SEASON)
+_LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_IS_JOB_OF_SEASON)
+_JOBS_AFTER_NUMBER = (
+    select(_jobs.c.id)
+    .where(_IS_JOB_OF_SEASON, _jobs.c.number > bindparam("after"))
+    .order_by(_jobs.c.number)
 )
-_EXITS = select(schema.tournament_exits.c.version_id).where(
+_EXITED_VERSIONS = select(schema.tournament_exits.c.version_id).where(
     schema.tournament_exits.c.season_id == bindparam("season")
 )
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
-_GAMES = select(schema.seasons.c.games).where(schema.seasons.c.id == bindparam("season"))
 _PAUSED_AT = select(schema.seasons.c.paused_at).where(schema.seasons.c.id == bindparam("season"))
-_STATES = (
+_BOT_STATES_OF_VERSIONS = (
     select(_versions.c.id, _bots.c.state)
     .join(_bots, _bots.c.id == _versions.c.bot_id)
     .where(_versions.c.id.in_(bindparam("ids", expanding=True)))
 )
-_NEWEST = (
+# The versions of rotations by the first game of each, in which every bot of the rotation sits.
+_VERSIONS_OF_ROTATIONS_AFTER = (
     select(
         _jobs.c.rotation,
         _seats.c.version_id,
@@ -137,46 +146,57 @@ _NEWEST = (
     .join(_seats, _seats.c.job_id == _jobs.c.id)
     .join(_versions, _versions.c.id == _seats.c.version_id)
     .join(_bots, _bots.c.id == _versions.c.bot_id)
-    .where(_OURS, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
+    .where(_IS_JOB_OF_SEASON, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
     .order_by(_jobs.c.rotation)
 )
-_LAST_JOB = (
+_LAST_JOB_OF_VERSION = (
     select(func.max(_seats.c.job_id))
     .where(_seats.c.version_id == _versions.c.id, _seats.c.season_id == bindparam("season"))
     .correlate(_versions)
     .scalar_subquery()
 )
-_WHEN_IT_CAME = (
+_LAST_ROTATION_BEFORE_VERSION = (
     select(_jobs.c.rotation)
-    .where(_OURS, _jobs.c.id <= _versions.c.after_job)
+    .where(_IS_JOB_OF_SEASON, _jobs.c.id <= _versions.c.after_job)
     .order_by(_jobs.c.id.desc())
     .limit(1)
     .correlate(_versions)
     .scalar_subquery()
 )
-_ITS_LAST = (
-    select(_jobs.c.rotation).where(_jobs.c.id == _LAST_JOB).correlate(_versions).scalar_subquery()
+_LAST_ROTATION_OF_VERSION = (
+    select(_jobs.c.rotation)
+    .where(_jobs.c.id == _LAST_JOB_OF_VERSION)
+    .correlate(_versions)
+    .scalar_subquery()
 )
-_LAST_OF_ALL = (
+# The last rotation of each active version; for one that has not played, the season's last rotation
+# when it was submitted, or 0 before the first.
+_LAST_ROTATION_OF_VERSIONS = (
     select(
         _versions.c.id.label("version_id"),
         _versions.c.bot_id,
         _bots.c.author_id,
-        func.coalesce(_ITS_LAST, _WHEN_IT_CAME, 0).label("last_rotation"),
+        func.coalesce(_LAST_ROTATION_OF_VERSION, _LAST_ROTATION_BEFORE_VERSION, 0).label(
+            "last_rotation"
+        ),
     )
     .join(_bots, _bots.c.id == _versions.c.bot_id)
     .where(_bots.c.state == BotState.ACTIVE)
 )
-_LAST_OF_PRESENT = _LAST_OF_ALL.where(_versions.c.number == _bots.c.version)
-_PENDING = (
+_LAST_ROTATION_OF_CURRENT_VERSIONS = _LAST_ROTATION_OF_VERSIONS.where(
+    _versions.c.number == _bots.c.version
+)
+_PENDING_GAMES_OF_VERSIONS = (
     select(_seats.c.version_id, func.count())
     .join(_tasks, _tasks.c.subject == _seats.c.job_id)
-    .where(GAMES.is_of_kind, _tasks.c.state.in_(_QUEUED), _OUR_TASKS)
+    .where(GAMES.is_of_kind, _tasks.c.state.in_(_PENDING_STATES), _IS_TASK_OF_SEASON)
     .group_by(_seats.c.version_id)
 )
 
 
 class Jobs(TaskQueue):
+    """The store's part for scheduled games and their leases."""
+
     tasks = GAMES
 
     def add(
@@ -187,12 +207,16 @@ class Jobs(TaskQueue):
         after: int | None = None,
         whole: bool = False,
     ) -> list[str]:
-        """Add a job for each line-up (version ids by seat) of each rotation; the games' ids.
+        """Add a job for each game of each rotation, and return the ids of the new games.
 
-        `after` is the season's last number that the rotations were chosen for: if another process
-        has added jobs since, nothing is added. Rotations with a bot that was taken out are left
-        out, or if they are wanted `whole` all of them; then a bot that left this tournament is out
-        for good. Raises `StoreError` for a line-up that this season cannot play.
+        A rotation with a bot that was taken out is skipped.
+
+        rotations  the line-ups of each rotation's games: version ids by seat
+        after      the last job's number when the rotations were chosen: if another process has
+                   added jobs since, nothing is added
+        whole      add all rotations, or nothing if one of them would be skipped; then a bot that
+                   has left this tournament once counts as taken out
+        Raises `StoreError` for a line-up that this season cannot play.
         """
         with self._database.write() as connection:
             if connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None:
@@ -200,24 +224,23 @@ class Jobs(TaskQueue):
             last = _last_number(connection, season)
             if after is not None and last != after:
                 return []
-            active = _states(connection, rotations)
+            is_active = _active_versions(connection, rotations)
             if whole:
-                active |= dict.fromkeys(
-                    connection.execute(_EXITS, {"season": season.id}).scalars(), False
-                )
+                exited = connection.execute(_EXITED_VERSIONS, {"season": season.id}).scalars()
+                is_active |= dict.fromkeys(exited, False)
             now_ms = now(connection)
             playable = []
             for seatings in rotations:
                 for seating in seatings:
-                    _check_seating(season.settings, seating, active)
-                if all(active[version] for seating in seatings for version in seating):
+                    _check_seating(season.settings, seating, is_active)
+                if all(is_active[version] for seating in seatings for version in seating):
                     playable.append(seatings)
             if whole and len(playable) < len(rotations):
                 return []
-            first = _last_rotation(connection, season) + 1
+            first_rotation = _last_rotation(connection, season) + 1
             games = [
                 (rotation, shift, seating)
-                for rotation, seatings in enumerate(playable, first)
+                for rotation, seatings in enumerate(playable, first_rotation)
                 for shift, seating in enumerate(seatings)
             ]
             rows = [
@@ -232,12 +255,13 @@ class Jobs(TaskQueue):
             ]
             if rows:
                 connection.execute(insert(_jobs), rows)
-                added = {"season": season.id, "after": last}
-                ids = connection.execute(_ADDED, added).scalars().all()
-                _seat(connection, season, ids, [seating for _, _, seating in games])
+                parameters = {"season": season.id, "after": last}
+                job_ids = connection.execute(_JOBS_AFTER_NUMBER, parameters).scalars().all()
+                _insert_lineups(connection, season, job_ids, [seating for _, _, seating in games])
+                # The first games of all rotations come before their second ones, and so on.
                 tasks = [
                     {"subject": job_id, "season_id": season.id, "priority": shift}
-                    for job_id, (_, shift, _) in zip(ids, games, strict=True)
+                    for job_id, (_, shift, _) in zip(job_ids, games, strict=True)
                 ]
                 GAMES.add(connection, now_ms, tasks)
             return [str(row["game_id"]) for row in rows]
@@ -249,38 +273,45 @@ class Jobs(TaskQueue):
         seconds: float,
         prefer: Sequence[int | None] = (None,),
     ) -> list[Job]:
-        """Lease a job for each of some workers, for `seconds` from now; fewer if there are not so
-        many.
+        """Lease a job for each of a runner's workers, for `seconds` from now.
 
-        `prefer` has for each worker the rotation of its last job; best is a game of the same
-        rotation, then the beginning of one that nobody plays, then any. Raises `SeasonPaused`.
+        The list is shorter if fewer games wait. A worker gets a game of its last rotation if there
+        is one, so that its bots can stay; else the first game of a rotation that nobody plays; else
+        any. Games whose lease expired come first.
+
+        prefer  for each worker the rotation of its last job, or None
+        Raises `SeasonPaused`.
         """
         with self._database.write() as connection:
             if connection.execute(_PAUSED_AT, {"season": season.id}).scalar_one() is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
             now_ms = now(connection)
             seed = seed_of(connection, season.id)
-            retried = self._take_over(connection, season, now_ms, len(prefer))
+            expired_tasks = self._end_expired_leases(connection, season, now_ms, len(prefer))
             jobs: list[Job] = []
             for rotation in prefer:
                 job = None
-                while job is None:
-                    task = retried.pop(0) if retried else _next(connection, season, rotation)
+                while job is None:  # a job that cannot be read is quarantined, and the next tried
+                    if expired_tasks:
+                        task: Row[Any] | None = expired_tasks.pop(0)
+                    else:
+                        task = _next_task(connection, season, rotation)
                     if task is None:
                         return jobs
                     job = self._lease(connection, season, seed, task, owner, now_ms, seconds)
                 jobs.append(job)
             return jobs
 
-    def _take_over(
-        self, connection: Connection, season: StoredSeason, now_ms: int, count: int
+    def _end_expired_leases(
+        self, connection: Connection, season: StoredSeason, now_ms: int, limit: int
     ) -> list[Row[Any]]:
-        """End expired leases; returns the games that may be retried."""
-        which = {"season": season.id, "now": now_ms, "most": count}
-        expired = connection.execute(_EXPIRED, which).all()
-        return [
-            task for task in expired if self._lose(connection, task, now_ms) is TaskState.QUEUED
-        ]
+        """End up to `limit` expired leases, and return the games of them that wait again.
+
+        The others were quarantined after too many failures, or cancelled.
+        """
+        parameters = {"season": season.id, "now": now_ms, "most": limit}
+        tasks = connection.execute(_EXPIRED_TASKS, parameters).all()
+        return [task for task in tasks if self._lose(connection, task, now_ms) is TaskState.QUEUED]
 
     def _lease(
         self,
@@ -292,13 +323,17 @@ class Jobs(TaskQueue):
         now_ms: int,
         seconds: float,
     ) -> Job | None:
-        """Lease a game that waits; None if it cannot be read: then it is quarantined."""
+        """Lease a waiting game to a runner. If it cannot be read, quarantine it and return None.
+
+        seed  the season's seed, from which that of the attempt follows
+        """
         try:
             with self._database.translating_errors():
                 lineup = versions_of(connection, task.subject, with_states=True)
-                which = {"job": task.subject, "season": season.id}
-                suspects = connection.execute(_SUSPECTS, which).scalars().all()
-                voids = sorted(_void_seats(connection, task.subject)) if suspects else ()
+                parameters = {"job": task.subject, "season": season.id}
+                suspects = connection.execute(_SUSPECT_SEATS, parameters).scalars().all()
+                # Seats of a void attempt are suspects, too: without those there are none.
+                void_seats = sorted(_void_seats(connection, task.subject)) if suspects else ()
             if len(lineup) not in season.settings.seats:
                 raise StoreDamaged(f"its line-up has {len(lineup)} bots")
             job = Job(
@@ -310,20 +345,29 @@ class Jobs(TaskQueue):
                 rotation=task.rotation,
                 attempt=task.attempt + 1,
                 owner=owner,
-                void_seats=tuple(voids),
+                void_seats=tuple(void_seats),
                 suspects=tuple(suspects),
             )
         except UNREADABLE_TASK as error:
             self._set_failed(connection, task, f"it cannot be read: {error}", now_ms)
             return None
         GAMES.begin(connection, task, owner, now_ms, seconds)
-        begun = {"season_id": season.id, "owner": owner, "since": now_ms}
-        connection.execute(_BEGIN, {"job_id": job.id, "attempt": job.attempt, **begun})
+        attempt = {
+            "job_id": job.id,
+            "attempt": job.attempt,
+            "season_id": season.id,
+            "owner": owner,
+            "since": now_ms,
+        }
+        connection.execute(_INSERT_ATTEMPT, attempt)
         return job
 
-    def lose_all(self, connection: Connection, held: Sequence[Row[Any]]) -> int:
-        """Let the games of a runner that is gone wait again: who ended it says nothing of them."""
-        return self.hand_back_all(connection, held)
+    def lose_all(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
+        """Let the games of a runner that died wait again, and return their number.
+
+        No failure is counted: the end of a runner with many games is hardly the fault of each.
+        """
+        return self.hand_back_all(connection, tasks)
 
     def _hand_back(
         self, connection: Connection, task: Row[Any], now_ms: int, reason: str | None
@@ -347,48 +391,62 @@ class Jobs(TaskQueue):
     def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
         note(connection, now_ms, AuditKind.QUARANTINED, game_id_of(connection, task), words)
 
-    def renew(self, held: Iterable[Job], seconds: float) -> int:
-        """Renew leases until `seconds` from now (heartbeat); returns how many were still valid."""
+    def renew(self, jobs: Iterable[Job], seconds: float) -> int:
+        """Let leases expire `seconds` from now (heartbeat), and return how many still held."""
         with self._database.write() as connection:
             now_ms = now(connection)
-            return sum(GAMES.renew(connection, job, now_ms, seconds) for job in held)
+            return sum(GAMES.renew(connection, job, now_ms, seconds) for job in jobs)
 
     def fail(self, job: Job, reason: str, seat: int | None = None) -> VoidReceipt:
-        """Report a void game: retry or quarantine the job. A former lease changes nothing.
+        """Report a void game, which then waits again or is quarantined.
 
-        seat  who was asked when the game became void, if it was then
+        Nothing changes if the lease does not hold any more. Bots that caused too many void games
+        are suspended.
+
+        seat  the seat whose decision was due when the game became void, if there was one
         """
         with self._database.write() as connection:
             now_ms = now(connection)
-            if (task := GAMES.leased_task(connection, job)) is None:
+            task = GAMES.leased_task(connection, job)
+            if task is None:
                 return VoidReceipt(GAMES.get(connection, job.id).state)
-            again = seat in _void_seats(connection, job.id)
+            is_repeated = seat in _void_seats(connection, job.id)
             end_attempt(connection, task, job.attempt, AttemptEnd.VOID, reason, now_ms, seat)
             if seat is None:
                 lineup = versions_of(connection, job.id)
                 if suspended := suspend_damaged(connection, lineup, now_ms):
                     return VoidReceipt(give_back(connection, task, now_ms), suspended)
             else:
-                asked = versions_of(connection, job.id)[seat].id
+                version_id = versions_of(connection, job.id)[seat].id
                 suspended = suspend_strikers(
-                    connection, self._policy.strikes, task.season_id, [asked], job.game_id, now_ms
+                    connection,
+                    self._policy.strikes,
+                    task.season_id,
+                    [version_id],
+                    job.game_id,
+                    now_ms,
                 )
-            if seat is not None and not again:  # it ends by itself: the next one is a timeout
+            if seat is not None and not is_repeated:
+                # Not counted as a failure: the next void game at this seat is played as a timeout,
+                # so this cannot go on for ever.
                 return VoidReceipt(give_back(connection, task, now_ms), suspended)
             return VoidReceipt(self.count_failure(connection, task, reason, now_ms), suspended)
 
     def requeue(self, game_id: str, actor: Actor = NOBODY) -> TaskState:
-        """Retry a quarantined job from the start."""
+        """Let a quarantined game wait again without failures, and return its new state.
+
+        Raises `NotOnLadder` if there is no such game, or if it is not quarantined.
+        """
         with self._database.write() as connection:
             query = _TASKS_OF_GAMES.where(_jobs.c.game_id == game_id)
             task = connection.execute(query).first()
             if task is None or task.state is not TaskState.QUARANTINED:
-                found = f"is {task.state}" if task else "is not known"
-                raise NotOnLadder(f"game {game_id!r} {found}; only quarantined ones are requeued")
+                state = f"is {task.state}" if task else "is not known"
+                raise NotOnLadder(f"game {game_id!r} {state}; only quarantined ones are requeued")
             return _requeue(connection, task, now(connection), actor)
 
     def requeue_all(self, actor: Actor = NOBODY) -> int:
-        """Retry all quarantined jobs; returns how many wait again."""
+        """Let all quarantined games wait again, and return how many do; others are cancelled."""
         query = _TASKS_OF_GAMES.where(_tasks.c.state == TaskState.QUARANTINED)
         with self._database.write() as connection:
             now_ms, tasks = now(connection), connection.execute(query).all()
@@ -397,14 +455,18 @@ class Jobs(TaskQueue):
             )
 
 
-def _states(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
-    """Of each version in the rotations, whether its bot gets games."""
+def _active_versions(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
+    """Return for each version in the rotations, by its id, True if its bot gets games."""
     ids = sorted({version for seatings in rotations for seating in seatings for version in seating})
-    rows = connection.execute(_STATES, {"ids": ids})
+    rows = connection.execute(_BOT_STATES_OF_VERSIONS, {"ids": ids})
     return {version: state == BotState.ACTIVE for version, state in rows}
 
 
-def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> None:
+def _check_seating(season: Season, lineup: Seating, known: Container[int]) -> None:
+    """Raise `StoreError` if a season cannot play this line-up of version ids.
+
+    known  the ids of versions that exist
+    """
     if len(lineup) not in season.seats:
         raise StoreError(
             f"a line-up of {len(lineup)}: season {season.name!r} has games of "
@@ -412,134 +474,158 @@ def _check_seating(season: Season, lineup: Seating, known: dict[int, bool]) -> N
         )
     if len(set(lineup)) != len(lineup):
         raise StoreError(f"a line-up has one version in two seats: {list(lineup)}")
-    if unknown := [version for version in lineup if version not in known]:
+    unknown = [version for version in lineup if version not in known]
+    if unknown:
         raise StoreError(f"there is no version with the id {unknown[0]}")
 
 
-def _seat(
-    connection: Connection, season: StoredSeason, ids: Sequence[int], lineups: Sequence[Seating]
+def _insert_lineups(
+    connection: Connection,
+    season: StoredSeason,
+    job_ids: Sequence[int],
+    lineups: Sequence[Seating],
 ) -> None:
-    """Write the line-ups of jobs."""
+    """Store the line-ups of jobs, which have version ids by seat."""
     rows = [
         {"job_id": job_id, "seat": seat, "season_id": season.id, "version_id": version}
-        for job_id, lineup in zip(ids, lineups, strict=True)
+        for job_id, lineup in zip(job_ids, lineups, strict=True)
         for seat, version in enumerate(lineup)
     ]
     connection.execute(insert(_seats), rows)
 
 
-def _next(connection: Connection, season: StoredSeason, rotation: int | None) -> Row[Any] | None:
-    """The next waiting game for a worker whose last one was of `rotation`."""
+def _next_task(
+    connection: Connection, season: StoredSeason, rotation: int | None
+) -> Row[Any] | None:
+    """Return the next waiting game for a worker, one of `rotation` if possible; None if none waits.
+
+    rotation  the rotation of the worker's last game, if it has played one
+    """
     if rotation is not None:
-        for row in connection.execute(_OF_ROTATION, {"season": season.id, "of": rotation}).all():
-            if row.state is TaskState.QUEUED:
-                return row
-    return connection.execute(_WAITING, {"season": season.id}).first()
+        parameters = {"season": season.id, "of": rotation}
+        for task in connection.execute(_TASKS_OF_ROTATION, parameters).all():
+            if task.state is TaskState.QUEUED:
+                return task
+    return connection.execute(_FIRST_WAITING_TASK, {"season": season.id}).first()
 
 
 def _void_seats(connection: Connection, job_id: int) -> set[int]:
-    """The seats that were asked when an attempt at a job became void."""
+    """Return the seats whose decision was due when an attempt at this job became void."""
     return set(connection.execute(_VOID_SEATS, {"job": job_id}).scalars())
 
 
 def _requeue(connection: Connection, task: Row[Any], now_ms: int, actor: Actor) -> TaskState:
+    """Let a quarantined game wait again without failures; returns its new state."""
     note(connection, now_ms, AuditKind.REQUEUED, task.game_id, task.words or "", actor=actor)
     return give_back(connection, task, now_ms, failures=0)
 
 
 class Queue(StorePart):
+    """The reads of scheduled games, for schedules, pairing and people."""
+
     def counts(self, season: StoredSeason) -> QueueCounts:
-        """The season's jobs by status; quick however many are done."""
+        """Return the numbers of a season's jobs by state; quick however many are done."""
         return self.counts_of([season])[season.id]
 
     def counts_of(self, seasons: Sequence[StoredSeason]) -> dict[int, QueueCounts]:
-        """The jobs of these seasons by status, by the season's id; quick however many are done."""
-        of_season, state = _tasks.c.season_id, _tasks.c.state
-        ours = of_season.in_([season.id for season in seasons])
-        is_out = state.in_((TaskState.QUARANTINED, TaskState.CANCELLED))
-        ended = select(of_season, state, func.count()).where(GAMES.is_of_kind, ours, is_out)
-        ended = ended.group_by(of_season, state)
+        """Return the numbers of jobs by state, by season id; quick however many are done."""
+        season_id, state = _tasks.c.season_id, _tasks.c.state
+        is_of_seasons = season_id.in_([season.id for season in seasons])
+        has_no_result = state.in_((TaskState.QUARANTINED, TaskState.CANCELLED))
+        query = (
+            select(season_id, state, func.count())
+            .where(GAMES.is_of_kind, is_of_seasons, has_no_result)
+            .group_by(season_id, state)
+        )
         games = select(schema.seasons.c.id, schema.seasons.c.games)
         with self._database.read() as connection:
-            by_season = loads(connection, now(connection), of_season, (TaskKind.GAME,), ours)
-            count = {(season, state): n for season, state, n in connection.execute(ended)}
+            load_of = loads(connection, now(connection), season_id, (TaskKind.GAME,), is_of_seasons)
+            count_of = {
+                (season, state): count for season, state, count in connection.execute(query)
+            }
             done = {row.id: row.games for row in connection.execute(games)}
         return {
             season.id: QueueCounts(
-                **structs.asdict(by_season.get(season.id, NO_LOAD)),
+                **structs.asdict(load_of.get(season.id, NO_LOAD)),
                 done=done[season.id],
-                quarantined=count.get((season.id, TaskState.QUARANTINED), 0),
-                cancelled=count.get((season.id, TaskState.CANCELLED), 0),
+                quarantined=count_of.get((season.id, TaskState.QUARANTINED), 0),
+                cancelled=count_of.get((season.id, TaskState.CANCELLED), 0),
             )
             for season in seasons
         }
 
     def leased(self, season: StoredSeason) -> int:
-        """The number of jobs that are being played, by this or other runners."""
+        """Return the number of the season's games that are being played, by any runner."""
         query = select(func.count()).where(GAMES.is_running, _tasks.c.season_id == season.id)
         with self._database.read() as connection:
             return connection.execute(query).scalar_one()
 
     def last_number(self, season: StoredSeason) -> int:
-        """The number of the season's last job; 0 before the first."""
+        """Return the number of the season's last job; 0 before the first."""
         with self._database.read() as connection:
             return _last_number(connection, season)
 
     def arranged(self, season: StoredSeason) -> list[QueuedJob]:
-        """The season's jobs, whatever became of them."""
-        ours = _jobs.c.season_id == season.id
-        query = _TASKS_OF_GAMES.where(ours).order_by(_jobs.c.number)
+        """Return all jobs of the season in the order of their numbers, whatever their state."""
+        is_of_season = _jobs.c.season_id == season.id
+        query = _TASKS_OF_GAMES.where(is_of_season).order_by(_jobs.c.number)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            lineups = _lineups(connection, select(_jobs.c.id).where(ours))
+            lineups = _lineups(connection, select(_jobs.c.id).where(is_of_season))
         return [
             QueuedJob(
-                row.number, row.rotation, lineups[row.subject], row.game_id, row.state in _OPEN
+                row.number,
+                row.rotation,
+                lineups[row.subject],
+                row.game_id,
+                is_open=row.state in _OPEN_STATES,
             )
             for row in rows
         ]
 
-    def for_pairing(self, season: StoredSeason, lately: int, *, after: int = 0) -> PairingQueue:
-        """The season's jobs as the pairing needs them; quick however many there are.
+    def for_pairing(self, season: StoredSeason, rotations: int, *, after: int = 0) -> PairingQueue:
+        """Return the season's newest line-ups and pending games; quick however many jobs there are.
 
-        lately  how many of the newest rotations to tell of, except those up to number `after`
+        rotations  the largest number of newest rotations to return
+        after      the number of the last rotation that the caller has already
         """
         with self._database.read() as connection:
             last = _last_rotation(connection, season)
-            which = {"season": season.id, "after": max(after, last - lately)}
-            rows = connection.execute(_NEWEST, which).all()
+            parameters = {"season": season.id, "after": max(after, last - rotations)}
+            seats = connection.execute(_VERSIONS_OF_ROTATIONS_AFTER, parameters).all()
             # One look into an index for each version, so that old jobs are not read.
-            former = season.settings.pairing.former_versions
-            last_of = _LAST_OF_ALL if former else _LAST_OF_PRESENT
-            present = connection.execute(last_of, {"season": season.id}).all()
+            query = _LAST_ROTATION_OF_CURRENT_VERSIONS
+            if season.settings.pairing.former_versions:
+                query = _LAST_ROTATION_OF_VERSIONS
+            playing = connection.execute(query, {"season": season.id}).all()
+            pending = connection.execute(_PENDING_GAMES_OF_VERSIONS, {"season": season.id}).all()
             return PairingQueue(
                 rotations=last,
                 recent_lineups=[
                     frozenset(row.version_id for row in group)
-                    for _, group in groupby(rows, key=lambda row: row.rotation)
+                    for _, group in groupby(seats, key=lambda row: row.rotation)
                 ],
-                bots={row.version_id: (row.bot_id, row.author_id) for row in (*rows, *present)},
-                last_rotation={row.version_id: row.last_rotation for row in present},
-                pending=dict(connection.execute(_PENDING, {"season": season.id}).all()),
+                bots={row.version_id: (row.bot_id, row.author_id) for row in (*seats, *playing)},
+                last_rotation={row.version_id: row.last_rotation for row in playing},
+                pending=dict(pending),
             )
 
     def listed(self, season: StoredSeason | None, *states: TaskState) -> list[JobInfo]:
-        """The jobs, of a season if one is given, in one of these states, in their order."""
+        """Return the jobs in one of these states, of a season or of all, in their order."""
         seasons = schema.seasons
-        which = select(seasons.c.id) if season is None else [season.id]
+        season_ids = select(seasons.c.id) if season is None else [season.id]
         query = (
             _TASKS_OF_GAMES.add_columns(seasons.c.name.label("season"))
             .join(seasons, seasons.c.id == _tasks.c.season_id)
-            .where(_tasks.c.season_id.in_(which), _tasks.c.state.in_(states))
+            .where(_tasks.c.season_id.in_(season_ids), _tasks.c.state.in_(states))
         )
         with self._database.read() as connection:
-            # Sorted here: a database might rather read all jobs in their order than sort some.
+            # Sorted here: a database might rather read all jobs in their order than sort a few.
             rows = sorted(connection.execute(query), key=lambda row: (row.season_id, row.subject))
             if not rows:
                 return []
             lineups = _lineups(connection, [row.subject for row in rows])
-            ids = sorted({version for lineup in lineups.values() for version in lineup})
-            versions = versions_by_id(connection, ids)
+            versions = _versions_of_lineups(connection, lineups)
         return [
             JobInfo(
                 game_id=row.game_id,
@@ -555,15 +641,18 @@ class Queue(StorePart):
         ]
 
     def lost_counts(self) -> dict[int, Counter[AttemptEnd]]:
-        """The number of attempts without a result of each season, by its id and their end.
+        """Return how many attempts at games ended without a result, by season id and their end.
 
-        A season without any has no entry.
+        A season without such attempts has no entry.
         """
         with self._database.read() as connection:
             return lost_counts(connection)
 
     def lost(self, season: StoredSeason) -> Iterator[LostAttempt]:
-        """The season's attempts that ended without a result, in their order."""
+        """Yield the season's attempts that ended without a result, in the order of their places.
+
+        They are read in portions, each in a transaction of its own.
+        """
         after = 0
         while True:
             query = (
@@ -576,8 +665,7 @@ class Queue(StorePart):
             with self._database.read() as connection:
                 rows = connection.execute(query).all()
                 lineups = _lineups(connection, [row.job_id for row in rows])
-                ids = sorted({version for lineup in lineups.values() for version in lineup})
-                versions = versions_by_id(connection, ids)
+                versions = _versions_of_lineups(connection, lineups)
             for row in rows:
                 yield LostAttempt(
                     place=row.place,
@@ -596,19 +684,27 @@ class Queue(StorePart):
 
 
 def _last_number(connection: Connection, season: StoredSeason) -> int:
-    """The number of the season's last job; 0 before the first."""
+    """Return the number of the season's last job; 0 before the first."""
     return connection.execute(_LAST_NUMBER, {"season": season.id}).scalar() or 0
 
 
 def _last_rotation(connection: Connection, season: StoredSeason) -> int:
-    """The number of the season's last rotation; 0 before the first."""
+    """Return the number of the season's last rotation; 0 before the first."""
     return connection.execute(_LAST_ROTATION, {"season": season.id}).scalar() or 0
+
+
+def _versions_of_lineups(
+    connection: Connection, lineups: Mapping[int, Sequence[int]]
+) -> dict[int, BotVersion]:
+    """Return the versions that occur in line-ups, by their ids."""
+    ids = sorted({version for lineup in lineups.values() for version in lineup})
+    return versions_by_id(connection, ids)
 
 
 def _lineups(
     connection: Connection, job_ids: Sequence[int] | Select[tuple[int]]
 ) -> dict[int, tuple[int, ...]]:
-    """The line-ups of jobs: version ids by seat, by the job's id."""
+    """Return the line-ups of jobs, the version ids in the order of the seats, by job id."""
     rows = connection.execute(
         select(_seats.c.job_id, _seats.c.version_id)
         .where(_seats.c.job_id.in_(job_ids))

@@ -58,7 +58,7 @@ from deepsea_ladder.store.authors import deadlines_of, find_author, submission_w
 from deepsea_ladder.store.bots import active_bots
 from deepsea_ladder.store.database import StorePart, now
 from deepsea_ladder.store.history import versions_by_id
-from deepsea_ladder.store.submissions import IS_OPEN, bots_from_afar
+from deepsea_ladder.store.submissions import IS_OPEN, bots_of_strangers
 from deepsea_ladder.store.sums import read_tallies
 from deepsea_ladder.store.tasks import GAMES, end_attempt, give_back
 from deepsea_rules.printable import quoted
@@ -93,7 +93,7 @@ class Seasons(StorePart):
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
                 raise SeasonError(f"there is a season {season.name!r} already; choose another name")
             now_ms = now(connection)
-            if season.isolation == "process" and (theirs := bots_from_afar(connection)):
+            if season.isolation == "process" and (theirs := bots_of_strangers(connection)):
                 raise SeasonError(
                     f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
                     f"season {season.name!r}: disable them, or choose isolation `sandbox`"

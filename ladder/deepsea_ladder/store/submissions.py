@@ -1,9 +1,10 @@
-"""Submissions: a queue of archives that a runner checks.
+"""Submissions: uploaded archives of bots that runners check.
 
-Invariants: a row is there with its whole archive or not at all; one of an author has one key, and
-the same key is the same submission; only who holds its lease writes progress or a verdict; the
-verdict and what it brings (a version, a bot's state) are one transaction, so that there is exactly
-one version or none; a verdict is never changed, and removes the archive.
+Invariants: a submission is stored with its whole archive or not at all; each submission of an
+author has its own key, and the same key means the same submission; only the holder of its lease
+writes progress or a verdict; a verdict and its consequences (a version, a bot's state) are one
+transaction, so that an accepted submission gives exactly one version; a verdict is never changed,
+and removes the archive.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
-from sqlalchemy import Connection, Row, Select, case, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    case,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE, Actor
@@ -50,7 +62,7 @@ _rows, _parts = schema.submissions, schema.submission_parts
 _TASKS = Tasks(TaskKind.CHECK)
 _task = schema.tasks.c
 IS_OPEN = _TASKS.is_open
-"""The tasks of submissions without a verdict."""
+"""The condition that a task is that of a submission without a verdict."""
 _SELECT: Select[Any] = _TASKS.join(
     select(_rows, schema.authors.c.name.label("author")).join(
         schema.authors, schema.authors.c.id == _rows.c.author_id
@@ -58,41 +70,48 @@ _SELECT: Select[Any] = _TASKS.join(
     _rows.c.id,
 )
 _LONGEST_LINE = 1000
-"""Characters of a line of a bot's output."""
+"""The largest number of characters that are stored of a line of a bot's output."""
 
 
 class Submissions(TaskLine[SubmissionLease]):
+    """The store's part for submissions and their checks."""
+
     tasks = _TASKS
 
-    # The front
+    # Called by the front
 
     def check(self, new: NewSubmission, limits: RemoteLimits) -> Submission | None:
-        """The submission that has this key already; else None if it may be added now.
+        """Check before an upload whether a submission may be added now.
 
-        Without a digest in `new` no key is looked for. Raises `KeyReused`, `LimitReached`, or
-        `SubmissionError` for a name that is somebody else's and after the end of submissions.
+        Returns the submission that has this key already, or None if a new one may be added. Without
+        a digest in `new` no submission is searched for. Raises `KeyReused`, `LimitReached`, or
+        `SubmissionError` for another author's bot and after the end of submissions.
         """
         with self._database.read() as connection:
-            found = _with_key(connection, new) if new.sha256 else None
-            if found is None:
+            existing = _find_by_key(connection, new) if new.sha256 else None
+            if existing is None:
                 _check_new(connection, new, limits, now(connection))
-            return found
+            return existing
 
     def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
         """Add a submission with the parts of its archive, or return the one that has its key.
 
-        Raises as `check` does, and `StoreError` if the parts are not of the announced size.
+        Raises the errors of `check`, and `SubmissionError` if the parts together do not have the
+        announced size.
         """
         with self._database.write() as connection:
-            if (found := _with_key(connection, new)) is not None:
-                return found
+            existing = _find_by_key(connection, new)
+            if existing is not None:
+                return existing
             now_ms = now(connection)
             _check_new(connection, new, limits, now_ms)
-            none_yet = {"games": 0, "of_games": 0, "took_ms": 0}
-            row = insert(_rows).values(**structs.asdict(new), **none_yet, created_at=now_ms)
-            submission_id, size = insert_row(connection, row), 0
+            row = insert(_rows).values(
+                **structs.asdict(new), games=0, of_games=0, took_ms=0, created_at=now_ms
+            )
+            submission_id = insert_row(connection, row)
             task = {"subject": submission_id, "author_id": new.author_id}
             _TASKS.add(connection, now_ms, [task])
+            size = 0
             for number, content in enumerate(parts):
                 size += len(content)
                 part = {"submission_id": submission_id, "number": number, "content": content}
@@ -102,23 +121,30 @@ class Submissions(TaskLine[SubmissionLease]):
             return _get(connection, submission_id)
 
     def get(self, number: int, author_id: int | None = None) -> Submission:
-        """A submission; `NotOnLadder` if there is none, or none of that author."""
+        """Return a submission by its number.
+
+        Raises `NotOnLadder` if there is none, or if an author is given and it is another's.
+        """
         with self._database.read() as connection:
             return _get(connection, number, author_id)
 
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
-        """An author's submissions, the newest first."""
+        """Return up to `limit` submissions of an author, the newest first."""
         query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
         return self._database.read_undamaged(query.limit(limit), _rows.c.id, _submissions)[0]
 
     def left(self, author_id: int, limits: RemoteLimits) -> tuple[int, int]:
-        """The number of archives that an author may still submit within an hour and a day."""
+        """Return how many archives an author may still submit within this hour and this day."""
         with self._database.read() as connection:
             now_ms = now(connection)
-            return submissions_left(limits, _times(connection, author_id, now_ms), now_ms)
+            times = _submission_times(connection, author_id, now_ms)
+            return submissions_left(limits, times, now_ms)
 
     def by_author(self) -> dict[str, AuthorSubmissions]:
-        """The submissions of each author who has some, in short, by the author's name."""
+        """Return the number, the newest and the newest refused submission of each author, by name.
+
+        Authors without submissions, or whose newest one cannot be read, are missing.
+        """
         is_refused = _task.state.in_((TaskState.REFUSED, TaskState.FAILED))
         query = _SELECT.with_only_columns(
             func.count().label("number"),
@@ -127,34 +153,47 @@ class Submissions(TaskLine[SubmissionLease]):
         )
         with self._database.read() as connection:
             counts = connection.execute(query.group_by(_rows.c.author_id)).all()
-        numbers = {number for row in counts for number in (row.newest, row.refused)}
-        wanted = _SELECT.where(_rows.c.id.in_(numbers - {None}))
-        submissions, _ = self._database.read_undamaged(wanted, _rows.c.id, _submissions)
-        by_id = {int(one.id): one for one in submissions}
-        return {
-            newest.author: AuthorSubmissions(row.number, newest, by_id.get(row.refused))
-            for row in counts
-            if (newest := by_id.get(row.newest)) is not None
-        }
+        ids = {number for row in counts for number in (row.newest, row.refused)}
+        newest_and_refused = _SELECT.where(_rows.c.id.in_(ids - {None}))
+        submissions, _ = self._database.read_undamaged(newest_and_refused, _rows.c.id, _submissions)
+        by_id = {int(submission.id): submission for submission in submissions}
+        by_author = {}
+        for row in counts:
+            newest = by_id.get(row.newest)
+            if newest is not None:
+                refused = by_id.get(row.refused)
+                by_author[newest.author] = AuthorSubmissions(row.number, newest, refused)
+        return by_author
 
     def queue(self) -> list[Submission]:
-        """Submissions that are checked, then those that wait, in the order of their checks."""
+        """Return the submissions that are being checked, then those that wait, the next one first.
+
+        A submission that cannot be read is left out.
+        """
+
+        def position(submission: Submission) -> tuple[bool, int]:
+            return submission.state is TaskState.QUEUED, submission.ahead
+
         query = _SELECT.where(IS_OPEN).order_by(_rows.c.id)
         submissions, _ = self._database.read_undamaged(query, _rows.c.id, _submissions)
-        return sorted(submissions, key=lambda one: (one.state is TaskState.QUEUED, one.ahead))
+        return sorted(submissions, key=position)
 
-    # The runner
+    # Called by runners
 
     def _order(self, connection: Connection, now_ms: int) -> Iterator[int]:
-        """Authors take turns, and have one submission checked at a time."""
-        busy, waiting = _TASKS.busy(connection), _TASKS.line(connection)
-        authors = dict(waiting)
+        """Return the ids of submissions that may be checked now, the next one first.
+
+        Authors take turns, and an author has at most one submission checked at a time.
+        """
+        busy_authors, waiting = _TASKS.busy(connection), _TASKS.line(connection)
+        author_of = dict(waiting)
         order = _TASKS.order(connection, waiting)
-        return (number for number in order if authors[number] not in busy)
+        return (submission for submission in order if author_of[submission] not in busy_authors)
 
     def _read(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> SubmissionLease:
+        """Return a waiting submission as the lease that its new owner will get."""
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,
@@ -168,19 +207,22 @@ class Submissions(TaskLine[SubmissionLease]):
         )
 
     def archive(self, lease: SubmissionLease) -> bytes:
-        """The archive of a submission, as it was uploaded."""
+        """Return the archive of a submission, as it was uploaded."""
         query = select(_parts.c.content).where(_parts.c.submission_id == lease.id)
         with self._database.read() as connection:
             parts = connection.execute(query.order_by(_parts.c.number)).scalars()
             return b"".join(parts)
 
     def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
-        """Renew the lease, and note the admission games that were played; whether it holds."""
+        """Renew a lease for `seconds` from now, and store how many admission games were played.
+
+        Returns False, and stores nothing, if the lease does not hold any more.
+        """
         with self._database.write() as connection:
-            holds = _TASKS.renew(connection, lease, now(connection), seconds)
-            if holds:
-                _put(connection, lease.id, games=games, of_games=of_games)
-            return holds
+            is_held = _TASKS.renew(connection, lease, now(connection), seconds)
+            if is_held:
+                _update_row(connection, lease.id, games=games, of_games=of_games)
+            return is_held
 
     def accept(
         self,
@@ -191,10 +233,15 @@ class Submissions(TaskLine[SubmissionLease]):
         *,
         has_played: bool,
     ) -> bool:
-        """Accept a submission whose files play already, or that has played its admission games.
+        """Accept a submission: its files become the bot's current version.
 
-        False if it has yet to play them, or the lease is lost. Raises as `admissible`; then nothing
-        has changed.
+        Returns False if the lease does not hold any more, or if the bot still has to play its
+        admission games, which it need not if its current version has the same files.
+
+        bundle      the checked files
+        took_ms     time of the check, which counts for the author's limit
+        has_played  True if the admission games were played
+        Raises the errors of `admissible`, and changes nothing then.
         """
         packed = zlib.compress(bundle.archive)
         with self._database.write() as connection:
@@ -235,9 +282,11 @@ class Submissions(TaskLine[SubmissionLease]):
         bot: str = "",
         digest: str = "",
     ) -> bool:
-        """Refuse a submission; False if the lease is lost.
+        """Refuse a submission. Returns False if the lease does not hold any more.
 
-        bot, digest  what its files say, if they were read
+        took_ms  time of the check, which counts for the author's limit
+        bot      the bot's name in its files, if they were read
+        digest   that of its files, if they were read
         """
         with self._database.write() as connection:
             return _end(
@@ -255,37 +304,47 @@ class Submissions(TaskLine[SubmissionLease]):
             )
 
     def fail(self, lease: SubmissionLease, reason: str, took_ms: int = 0) -> TaskState | None:
-        """Report a check without a verdict: it waits again, or has failed. None: the lease is lost.
+        """Report a check that ended without a verdict, and return the submission's new state.
 
-        The author is not charged with it, unless `took_ms` says so.
+        It waits again, or has failed after too many attempts. None if the lease does not hold any
+        more; then nothing changes.
+
+        took_ms  time of the check that counts for the author's limit, if it was the bot's fault
         """
         with self._database.write() as connection:
-            if (task := _TASKS.leased_task(connection, lease)) is None:
+            task = _TASKS.leased_task(connection, lease)
+            if task is None:
                 return None
-            _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
+            _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
             return self.count_failure(connection, task, reason, now(connection))
 
     def _wait_again(
         self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
-        _put(connection, task.subject, games=0)
+        """Let a submission wait for another check, which plays all admission games again."""
+        _update_row(connection, task.subject, games=0)
         return super()._wait_again(connection, task, now_ms, **values)
 
     def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
-        found = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
+        """Store for the author that the ladder could not check it, and remove the archive."""
+        reason = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
         remedy = "submit it again later, or ask whoever runs the ladder"
-        _put(connection, task.subject, games=0, found=found, remedy=remedy)
+        _update_row(connection, task.subject, games=0, found=reason, remedy=remedy)
         _remove_archive(connection, task.subject)
 
 
-def _put(connection: Connection, number: int, **values: object) -> None:
-    connection.execute(update(_rows).where(_rows.c.id == number).values(**values))
+def _update_row(connection: Connection, submission_id: int, **values: object) -> None:
+    """Set columns of a submission's own row."""
+    connection.execute(update(_rows).where(_rows.c.id == submission_id).values(**values))
 
 
-def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
-    """The author's submission that has this key. `KeyReused` if it is of other bytes."""
-    ours = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
-    row = connection.execute(_SELECT.where(*ours)).first()
+def _find_by_key(connection: Connection, new: NewSubmission) -> Submission | None:
+    """Return the author's submission that has this key, or None.
+
+    Raises `KeyReused` if its archive has other bytes.
+    """
+    has_key = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
+    row = connection.execute(_SELECT.where(*has_key)).first()
     if row is None:
         return None
     if (row.sha256, row.size) != (new.sha256, new.size):
@@ -294,22 +353,30 @@ def _with_key(connection: Connection, new: NewSubmission) -> Submission | None:
 
 
 def _get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
-    """A submission by its id, of that author if one is named."""
+    """Return a submission by its id.
+
+    Raises `NotOnLadder` if there is none, or if an author is given and it is another's.
+    """
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
     if row is None or author_id not in (None, row.author_id):
         raise NotOnLadder(f"there is no submission {number} of yours")
-    order = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
-    return _submission(row, order)
+    places = {}
+    if row.state is TaskState.QUEUED:  # else nothing is ahead of it
+        places = _TASKS.places(connection)
+    return _submission(row, places)
 
 
 def _submissions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Submission]:
-    """The submissions in rows of `_SELECT`."""
-    order = _TASKS.places(connection)
-    return [_submission(row, order) for row in rows]
+    """Return the submissions of rows of `_SELECT`."""
+    places = _TASKS.places(connection)
+    return [_submission(row, places) for row in rows]
 
 
-def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
-    """A row of `_SELECT`; `Tasks.places` has those that wait."""
+def _submission(row: Row[Any], places: dict[int, int]) -> Submission:
+    """Return the submission of a row of `_SELECT`. Raises `StoreDamaged` if it cannot be read.
+
+    places  the number of tasks before each waiting submission, by its id
+    """
     try:
         log = tuple(str(line) for line in json.loads(row.log or "[]"))
     except (ValueError, TypeError, RecursionError) as error:
@@ -319,7 +386,7 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
         bot=row.bot,
         author=row.author,
         state=_TASKS.state(row),
-        ahead=order.get(row.id, 0),
+        ahead=places.get(row.id, 0),
         games=row.games,
         of_games=row.of_games,
         version=row.version,
@@ -336,7 +403,11 @@ def _submission(row: Row[Any], order: dict[int, int]) -> Submission:
 def _check_new(
     connection: Connection, new: NewSubmission, limits: RemoteLimits, now_ms: int
 ) -> None:
-    """Refuse what may not be added now."""
+    """Raise an error if a submission may not be added now.
+
+    `SubmissionError` is raised after the end of submissions and for another author's bot,
+    `LimitReached` at a limit. There are no limits for commands on the ladder's machine.
+    """
     check_window(connection, now_ms, new.author_id)
     admissible(
         connection,
@@ -349,27 +420,37 @@ def _check_new(
         check_submission_limits(limits, _usage(connection, new.author_id, now_ms), new.size, now_ms)
 
 
-def _times(connection: Connection, author_id: int, now_ms: int) -> Sequence[int]:
-    """The times of the author's submissions of the last day that count for the limits, in order."""
-    ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
-    times = select(_rows.c.created_at).where(ours, _rows.c.created_at > now_ms - DAY_MS)
+def _submission_times(connection: Connection, author_id: int, now_ms: int) -> Sequence[int]:
+    """Return the times of an author's submissions within the last day, ascending.
+
+    Those by commands on the ladder's machine do not count.
+    """
+    times = select(_rows.c.created_at).where(
+        _counts_for_limits(author_id), _rows.c.created_at > now_ms - DAY_MS
+    )
     return connection.execute(times.order_by(_rows.c.created_at)).scalars().all()
 
 
+def _counts_for_limits(author_id: int) -> ColumnElement[bool]:
+    """Return the condition that a submission counts for the limits of an author."""
+    return (_rows.c.author_id == author_id) & ~_rows.c.by_machine
+
+
 def _usage(connection: Connection, author_id: int, now_ms: int) -> Usage:
-    ours = (_rows.c.author_id == author_id) & ~_rows.c.by_machine
+    """Return the figures of an author's submissions, and of everybody's, to compare with limits."""
+    is_counted = _counts_for_limits(author_id)
     sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
-    sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(ours, IS_OPEN)
-    number, size = connection.execute(sizes).one()
-    # Without the time: SQLite would begin with all checks.
+    sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(is_counted, IS_OPEN)
+    open_submissions, open_bytes = connection.execute(sizes).one()
+    # The time is compared below: with it in the query, SQLite would begin with all checks.
     checks = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
-    checks = checks.where(ours, _rows.c.took_ms > 0)
-    waits = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
+    checks = checks.where(is_counted, _rows.c.took_ms > 0)
+    waiting = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
-        open=number,
-        times=_times(connection, author_id, now_ms),
-        archives=archive_bytes(connection, author_id) + int(size),
-        waiting=connection.execute(waits).scalar_one(),
+        open=open_submissions,
+        times=_submission_times(connection, author_id, now_ms),
+        archives=archive_bytes(connection, author_id) + int(open_bytes),
+        waiting=connection.execute(waiting).scalar_one(),
         checks=sorted(
             (changed_at, took_ms)
             for changed_at, took_ms in connection.execute(checks)
@@ -386,22 +467,32 @@ def _end(
     state: TaskState,
     **verdict: object,
 ) -> bool:
-    """Write a verdict, and remove the archive; whether the lease held."""
+    """Store a verdict on a submission, and remove its archive.
+
+    Returns False, and changes nothing, if the lease does not hold any more.
+
+    took_ms  time of the check, which counts for the author's limit
+    verdict  new values of the submission's columns
+    """
     if _TASKS.leased_task(connection, lease) is None:
         return False
-    _put(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
+    _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
     _TASKS.end(connection, lease.id, now_ms, state)
     _remove_archive(connection, lease.id)
     return True
 
 
-def _remove_archive(connection: Connection, number: int) -> None:
-    connection.execute(delete(_parts).where(_parts.c.submission_id == number))
+def _remove_archive(connection: Connection, submission_id: int) -> None:
+    """Remove the uploaded archive of a submission."""
+    connection.execute(delete(_parts).where(_parts.c.submission_id == submission_id))
 
 
-def bots_from_afar(connection: Connection) -> list[str]:
-    """The names of active bots of which a version came from where strangers can submit."""
-    theirs = (
+def bots_of_strangers(connection: Connection) -> list[str]:
+    """Return the names of active bots that were submitted over the network, sorted.
+
+    They need a sandbox: anybody may have submitted them.
+    """
+    names = (
         select(schema.bots.c.name)
         .join(_rows, _rows.c.bot == schema.bots.c.name)
         .join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
@@ -411,4 +502,4 @@ def bots_from_afar(connection: Connection) -> list[str]:
             schema.bots.c.state == BotState.ACTIVE,
         )
     )
-    return list(connection.execute(theirs.distinct().order_by(schema.bots.c.name)).scalars())
+    return list(connection.execute(names.distinct().order_by(schema.bots.c.name)).scalars())

@@ -1,7 +1,7 @@
-"""Sums over the games of a season: of versions, of pairs of them, and of versions from each seat.
+"""Sums over the games of a season: of bot versions, of pairs of them, and of versions by seat.
 
-Invariants: they are kept up in the transaction that stores a game, so that a few rows are read
-however many games there are; `sum_differences` compares them with what the games give.
+Invariants: the sums are updated in the transaction that stores a game, so that few rows are read
+however many games there are; `sum_differences` compares them with those counted from the games.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.tournament import Score, summed_scores
 
 _ratings, _pairs, _seats = schema.ratings, schema.pair_sums, schema.seat_sums
-# Two selects, of which each has its index.
-_MEETINGS = union_all(
+# A pair is stored once, with the lower id first. So the versions that a version met are those of
+# two selects, each of which has an index.
+_MEETINGS_OF_VERSION = union_all(
     select(_pairs.c.other_id.label("id"), _pairs.c.games, _pairs.c.better, _pairs.c.level).where(
         _pairs.c.season_id == bindparam("season"), _pairs.c.version_id == bindparam("version")
     ),
@@ -51,28 +52,35 @@ _MEETINGS = union_all(
         _pairs.c.level,
     ).where(_pairs.c.season_id == bindparam("season"), _pairs.c.other_id == bindparam("version")),
 ).subquery()
-_OPPONENTS = (
-    select(_MEETINGS, func.count().over().label("opponents"))
+_OPPONENTS_OF_VERSION = (
+    select(_MEETINGS_OF_VERSION, func.count().over().label("opponents"))
     .add_columns(schema.bots.c.name, schema.bot_versions.c.number)
-    .join(schema.bot_versions, schema.bot_versions.c.id == _MEETINGS.c.id)
+    .join(schema.bot_versions, schema.bot_versions.c.id == _MEETINGS_OF_VERSION.c.id)
     .join(schema.bots, schema.bots.c.id == schema.bot_versions.c.bot_id)
-    .order_by(_MEETINGS.c.games.desc(), _MEETINGS.c.id)
+    .order_by(_MEETINGS_OF_VERSION.c.games.desc(), _MEETINGS_OF_VERSION.c.id)
 )
-"""The versions that a version met in a season, and how many there are of them."""
+"""The versions that a version met in a season; each row has the number of all of them."""
 
 
 class Sums(StorePart):
+    """The store's part for results that are read from sums."""
+
     def opponents(
         self, season: StoredSeason, version_id: int, limit: int
     ) -> tuple[list[OpponentLine], int]:
-        """A version against those that it met most often in the season, these first.
+        """Return a version's results against its most frequent opponents, and their full number.
 
-        And the number of all that it met; of those that are looked at, if one cannot be read.
+        The list has at most `limit` opponents, the most frequent first. If a row cannot be read, it
+        is left out, and the number is that of the rows that were looked at.
         """
+
+        def unchanged(_: Connection, rows: Sequence[Row[Any]]) -> list[Row[Any]]:
+            return list(rows)
+
         rows, damage = self._database.read_undamaged(
-            _OPPONENTS.limit(limit),
-            _MEETINGS.c.id,
-            lambda _, rows: list(rows),
+            _OPPONENTS_OF_VERSION.limit(limit),
+            _MEETINGS_OF_VERSION.c.id,
+            unchanged,
             {"season": season.id, "version": version_id},
         )
         lines = [
@@ -95,7 +103,11 @@ class Sums(StorePart):
     def pairs(
         self, season: StoredSeason, versions: Sequence[int]
     ) -> dict[tuple[int, int], PairCell]:
-        """The pairs of these versions that met, both ways: the first against the second."""
+        """Return the results of each two of these versions that met.
+
+        The key is a pair of version ids, the result that of the first against the second; each pair
+        is there in both orders.
+        """
         query = select(_pairs).where(
             _pairs.c.season_id == season.id,
             _pairs.c.version_id.in_(versions),
@@ -104,17 +116,16 @@ class Sums(StorePart):
         cells = {}
         with self._database.read() as connection:
             for _, version, other, games, better, level in connection.execute(query):
-                ahead, behind = (
-                    _share(games, wins, level) for wins in (better, games - better - level)
-                )
-                cells[version, other] = PairCell(games=games, share=ahead)
-                cells[other, version] = PairCell(games=games, share=behind)
+                worse = games - better - level
+                share, share_of_other = _share(games, better, level), _share(games, worse, level)
+                cells[version, other] = PairCell(games=games, share=share)
+                cells[other, version] = PairCell(games=games, share=share_of_other)
         return cells
 
     def seats(self, season: StoredSeason, version_id: int) -> tuple[list[SeatLine], int]:
-        """A version's results in the season, per size of the table: of all seats, then of each.
+        """Return a version's results by seat, and the number of its games in which it had faults.
 
-        And the number of its games with faults of its own.
+        For each size of the table there is a line for all seats together, then one for each seat.
         """
         query = (
             select(_seats)
@@ -122,15 +133,16 @@ class Sums(StorePart):
             .order_by(_seats.c.players, _seats.c.seat)
         )
         with self._database.read() as connection:
-            found = connection.execute(query).all()
+            rows = connection.execute(query).all()
         lines = []
-        for _, group in groupby(found, key=attrgetter("players")):
-            rows = list(group)
-            lines += [_line(None, rows), *(_line(row.seat, [row]) for row in rows)]
-        return lines, sum(row.faulty for row in found)
+        for _, group in groupby(rows, key=attrgetter("players")):
+            rows_of_size = list(group)
+            lines.append(_seat_line(None, rows_of_size))
+            lines += [_seat_line(row.seat, [row]) for row in rows_of_size]
+        return lines, sum(row.faulty for row in rows)
 
     def scores(self, season: StoredSeason) -> list[Score]:
-        """The scores of all games of the season, the best first."""
+        """Return the scores of all bots over the season's games, the best first."""
         names = ("version_id", "players", "games", "wins", "points", "halves")
         query = select(*(_seats.c[name] for name in names)).where(_seats.c.season_id == season.id)
         with self._database.read() as connection:
@@ -138,116 +150,153 @@ class Sums(StorePart):
 
 
 def _share(games: int, better: int, level: int) -> float:
-    """The share of games in which a bot was better, level counting half."""
+    """Return the share of games in which a bot was better; level games count half."""
     return (better + 0.5 * level) / games
 
 
-def _line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:
-    games, wins, placements, points, faults = (
-        sum(map(attrgetter(name), rows))
-        for name in ("games", "wins", "placements", "points", "faults")
+def _seat_line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:
+    """Return the line for one seat, or for several seats together if `seat` is None.
+
+    rows  the sums of the seats, all at tables of one size
+    """
+    games = sum(row.games for row in rows)
+    return SeatLine(
+        players=rows[0].players,
+        seat=seat,
+        games=games,
+        wins=sum(row.wins for row in rows),
+        mean_placement=sum(row.placements for row in rows) / games,
+        mean_points=sum(row.points for row in rows) / games,
+        faults=sum(row.faults for row in rows),
     )
-    return SeatLine(rows[0].players, seat, games, wins, placements / games, points / games, faults)
 
 
 _own, _other = schema.game_seats.alias("own"), schema.game_seats.alias("other")
 
 
-def _count(condition: Any) -> Any:
+def _count_if(condition: Any) -> Any:
+    """Return the SQL expression of the number of rows that meet a condition."""
     return func.sum(case((condition, 1), else_=0))
 
 
-def _counted(which: ColumnElement[bool]) -> dict[Table, Select[Any]]:
-    """The sums that some games give, by table: its rows, in the order of its key."""
-    ahead, level = _own.c.placement < _other.c.placement, _own.c.placement == _other.c.placement
-    sat = (
+def _sums_of_games(condition: ColumnElement[bool]) -> dict[Table, Select[Any]]:
+    """Return for each table of sums a query that computes its rows from games, in key order.
+
+    condition  selects the games, by columns of `_own`
+    """
+    is_ahead = _own.c.placement < _other.c.placement
+    is_level = _own.c.placement == _other.c.placement
+    # Each seat of a game beside all seats of the game. It is level with itself, hence the - 1.
+    seats = (
         select(
             _own,
             func.count().label("players"),
-            (2 * _count(ahead) + _count(level) - 1).label("halves"),
+            (2 * _count_if(is_ahead) + _count_if(is_level) - 1).label("halves"),
         )
         .join(_other, _other.c.seq == _own.c.seq)
-        .where(which)
+        .where(condition)
         .group_by(_own.c.seq, _own.c.seat)
         .subquery()
         .c
     )
-    pair = (_own.c.season_id, _own.c.version_id, _other.c.version_id)
-    seat = (sat.season_id, sat.version_id, sat.players, sat.seat)
+    pair_key = (_own.c.season_id, _own.c.version_id, _other.c.version_id)
+    seat_key = (seats.season_id, seats.version_id, seats.players, seats.seat)
     return {
-        _pairs: select(*pair, func.count(), _count(ahead), _count(level))
+        _pairs: select(*pair_key, func.count(), _count_if(is_ahead), _count_if(is_level))
         .join(_other, and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id))
-        .where(which)
-        .group_by(*pair)
-        .order_by(*pair),
+        .where(condition)
+        .group_by(*pair_key)
+        .order_by(*pair_key),
         _seats: select(
-            *(*seat, func.count(), _count(sat.placement == 1), func.sum(sat.placement)),
-            *(func.sum(sat.points), func.sum(sat.faults), _count(sat.faults > 0)),
-            func.sum(sat.halves),
+            *seat_key,
+            func.count(),
+            _count_if(seats.placement == 1),
+            func.sum(seats.placement),
+            func.sum(seats.points),
+            func.sum(seats.faults),
+            _count_if(seats.faults > 0),
+            func.sum(seats.halves),
         )
-        .group_by(*seat)
-        .order_by(*seat),
+        .group_by(*seat_key)
+        .order_by(*seat_key),
     }
 
 
-def _adding(table: Table, counted: Select[Any]) -> Insert:
-    """The statement that adds to rows of sums, or makes them."""
+def _add_to_sums(table: Table, sums: Select[Any]) -> Insert:
+    """Return the statement that adds a query's rows to those of a table of sums.
+
+    A row whose key is not in the table yet is inserted.
+    """
     # A text, since SQLAlchemy has this for each database in a module that takes long to import.
     keys = [column.name for column in table.primary_key]
-    sums = [column.name for column in table.c if column.name not in keys]
-    more = (f"{one} = {table.name}.{one} + excluded.{one}" for one in sums)
-    there = text(f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(more)}")
-    return insert(table).from_select(list(table.c), counted.order_by(None).suffix_with(there))
+    values = [column.name for column in table.c if column.name not in keys]
+    additions = (f"{name} = {table.name}.{name} + excluded.{name}" for name in values)
+    clause = text(f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(additions)}")
+    return insert(table).from_select(list(table.c), sums.order_by(None).suffix_with(clause))
 
 
-_ADD = [_adding(*one) for one in _counted(_own.c.seq == bindparam("seq")).items()]
-_COUNTED = _counted(_own.c.season_id == bindparam("season"))
+_ADD_GAME = [
+    _add_to_sums(table, sums)
+    for table, sums in _sums_of_games(_own.c.seq == bindparam("seq")).items()
+]
+_SUMS_OF_SEASON = _sums_of_games(_own.c.season_id == bindparam("season"))
 
 
 def add_sums(connection: Connection, seq: int) -> None:
-    """Add a game."""
-    for statement in _ADD:
+    """Add a stored game to the sums of its season."""
+    for statement in _ADD_GAME:
         connection.execute(statement, {"seq": seq})
 
 
 _seasons, _games = schema.seasons, schema.games
-_PLAYED = select(func.count()).where(_games.c.season_id == _seasons.c.id).scalar_subquery()
+_NUMBER_OF_GAMES = select(func.count()).where(_games.c.season_id == _seasons.c.id).scalar_subquery()
 
 
 def count_sums(connection: Connection, season: StoredSeason) -> None:
-    """Make the sums of a season anew, from its games."""
-    connection.execute(update(_seasons).where(_seasons.c.id == season.id).values(games=_PLAYED))
-    for table, counted in _COUNTED.items():
+    """Replace all sums of a season by those computed from its games."""
+    is_season = _seasons.c.id == season.id
+    connection.execute(update(_seasons).where(is_season).values(games=_NUMBER_OF_GAMES))
+    for table, sums in _SUMS_OF_SEASON.items():
         connection.execute(delete(table).where(table.c.season_id == season.id))
-        rows = insert(table).from_select(list(table.columns), counted.order_by(None))
+        rows = insert(table).from_select(list(table.columns), sums.order_by(None))
         connection.execute(rows, {"season": season.id})
 
 
 def sum_differences(connection: Connection, season: StoredSeason) -> Iterator[str]:
-    """The first difference of each table of sums from what the games give."""
+    """Yield for each table of sums the first difference from the sums of the games, as a line."""
     games = select(_seasons.c.games).where(_seasons.c.id == season.id)
-    found: list[tuple[str, Select[Any], Select[Any]]]
-    found = [("seasons, column games", games, games.with_only_columns(_PLAYED))]
-    for table, counted in _COUNTED.items():
-        kept = select(table).where(table.c.season_id == season.id)
-        found.append((table.name, kept.order_by(*table.primary_key), counted))
-    for name, *both in found:
-        ours, made = (query.execution_options(yield_per=2000) for query in both)
-        of_season = {"season": season.id}
+    # The name for the message, the query of the stored rows, and that of the computed ones.
+    comparisons: list[tuple[str, Select[Any], Select[Any]]] = [
+        ("seasons, column games", games, games.with_only_columns(_NUMBER_OF_GAMES))
+    ]
+    for table, sums in _SUMS_OF_SEASON.items():
+        stored = select(table).where(table.c.season_id == season.id)
+        comparisons.append((table.name, stored.order_by(*table.primary_key), sums))
+    parameters = {"season": season.id}
+    for name, stored, computed in comparisons:
         with (
-            connection.execute(ours, of_season) as stored_rows,
-            connection.execute(made, of_season) as given_rows,
+            connection.execute(stored.execution_options(yield_per=2000), parameters) as stored_rows,
+            connection.execute(
+                computed.execution_options(yield_per=2000), parameters
+            ) as computed_rows,
         ):
-            for pair in zip_longest(stored_rows, given_rows):
-                if pair[0] != pair[1]:
-                    stored, given = (row and tuple(map(int, row)) for row in pair)
-                    yield f"table {name}: there is {stored}, the games give {given}"
+            for stored_row, computed_row in zip_longest(stored_rows, computed_rows):
+                if stored_row != computed_row:
+                    yield (
+                        f"table {name}: there is {_whole_numbers(stored_row)}, the games give "
+                        f"{_whole_numbers(computed_row)}"
+                    )
                     break
 
 
-# The totals of versions
+def _whole_numbers(row: Row[Any] | None) -> tuple[int, ...] | None:
+    """Return the values of a row as integers, since a database may give a sum as a decimal."""
+    return None if row is None else tuple(int(value) for value in row)
 
-_TOTALS = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")
+
+# ----- The totals of versions
+
+_TOTAL_NAMES = tuple(field.name for field in fields(RatingTotals) if field.name != "rating")
 _RATING_KEY: dict[Any, Any] = {
     _ratings.c.season_id: bindparam("of_season"),
     _ratings.c.version_id: bindparam("of_version"),
@@ -272,7 +321,11 @@ def read_tallies(
     season: StoredSeason,
     versions: Sequence[int] | None = None,
 ) -> dict[int, RatingTotals]:
-    """The tallies of a season, or of some versions in it; who has not played has none."""
+    """Return the rating and totals of versions in a season, by version id.
+
+    versions  ids of the only versions to read; by default all
+    A version without games is missing.
+    """
     if versions is None:
         rows = connection.execute(_RATINGS_OF_SEASON, {"season": season.id})
     else:
@@ -286,22 +339,30 @@ def write_tallies(
     tallies: Mapping[int, RatingTotals],
     known: Container[int],
 ) -> None:
-    """Store tallies by version; those of `known` versions are there already."""
-    rows = [
-        {"of_season": season.id, "of_version": version} | _columns(tally)
-        for version, tally in tallies.items()
-    ]
-    for statement, is_known in ((_UPDATE_RATING, True), (_INSERT_RATING, False)):
-        wanted = [row for row in rows if (row["of_version"] in known) is is_known]
-        if wanted:
-            connection.execute(statement, wanted)
+    """Store the rating and totals of versions in a season, by version id.
+
+    known  ids of the versions that have a row already, which is updated
+    """
+    updated_rows, new_rows = [], []
+    for version, tally in tallies.items():
+        row = {"of_season": season.id, "of_version": version} | _columns(tally)
+        if version in known:
+            updated_rows.append(row)
+        else:
+            new_rows.append(row)
+    if updated_rows:
+        connection.execute(_UPDATE_RATING, updated_rows)
+    if new_rows:
+        connection.execute(_INSERT_RATING, new_rows)
 
 
 def _columns(tally: RatingTotals) -> dict[str, Any]:
+    """Return the columns of a rating's row, without its key."""
     mu, sigma = tally.rating.to_hex()
-    return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _TOTALS}
+    return {"mu": mu, "sigma": sigma} | {name: getattr(tally, name) for name in _TOTAL_NAMES}
 
 
 def tally_of(row: Row[Any]) -> RatingTotals:
+    """Return the rating and totals in the columns of a rating's row."""
     rating = Rating.from_hex(row.mu, row.sigma)
-    return RatingTotals(rating, **{name: getattr(row, name) for name in _TOTALS})
+    return RatingTotals(rating, **{name: getattr(row, name) for name in _TOTAL_NAMES})
