@@ -1,14 +1,12 @@
-"""Seasons: their settings, which never change, their deadlines, and their secret seeds.
+"""Seasons with their deadlines and secret seeds, and the settings of the ladder.
 
-Invariants: game n of a season has the seed `game_seed(season's seed, n)`, and after k leases
-without a result `game_seed(season's seed, n, k)`; the commitment to the season's seed is shown when
-it opens, and the seed when it is closed and its last game has ended, so that the games' seeds
-cannot have been chosen later; a closed season gets no new games.
-
-The settings of the ladder that an operator has changed.
-
-Invariants: each is a number within its range, and every change of it is in the audit log; one that
-this program does not know is left alone; for one that is damaged the default is in force.
+Invariants: a season's settings never change. Game n of a season has the seed
+`game_seed(season's seed, n)`, and after k leases without a result `game_seed(season's seed, n, k)`.
+The commitment to the season's seed is shown when it opens, and the seed when it is closed and its
+last game has ended, so that the games' seeds cannot have been chosen later. A closed season gets no
+new games. A setting of the ladder is a number within its range, and every change of it is in the
+audit log; a stored setting that this program does not know is ignored, and for a damaged one the
+default is in force.
 """
 
 from __future__ import annotations
@@ -64,12 +62,14 @@ from deepsea_ladder.store.tasks import GAMES, end_attempt, give_back
 from deepsea_rules.printable import quoted
 from deepsea_rules.randomness import SEED_BYTES, commitment
 
-_OVER = "a deadline is in the future: that time is over"
-_BY_ID = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
-_SEED = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
+_DEADLINE_IS_OVER = "a deadline is in the future: that time is over"
+_SEASON_BY_ID = select(schema.seasons).where(schema.seasons.c.id == bindparam("season"))
+_SEED_OF_SEASON = select(schema.seasons.c.seed).where(schema.seasons.c.id == bindparam("season"))
 
 
 class Seasons(StorePart):
+    """The store's part for seasons."""
+
     def open(
         self,
         season: Season,
@@ -79,12 +79,16 @@ class Seasons(StorePart):
         actor: Actor = MACHINE,
         entrants: Sequence[int] = (),
     ) -> StoredSeason:
-        """Add a season; `seed` is 32 bytes of true randomness that nobody else knows.
+        """Add a season, and return it as it is stored.
 
-        tournament         what it is opened for, if not for rated games
-        submissions_until  after it the ladder takes in no bots while this season is open, in
-                           milliseconds since 1970
-        entrants           versions of the tournament, of which those that are out stay out
+        seed               32 bytes of true randomness that nobody else knows
+        tournament         the plan of the tournament that it is opened for, as JSON
+        submissions_until  the deadline after which the ladder takes in no bots while this season
+                           is open, in milliseconds since 1970
+        entrants           ids of the tournament's versions; those whose bot is out of the ladder
+                           now stay out of the tournament
+        Raises `SeasonError` if the name is taken, if the deadline is over, or if strangers' bots
+        would run without a sandbox.
         """
         if len(seed) != SEED_BYTES:
             raise StoreError(f"a season's seed has {SEED_BYTES} bytes, not {len(seed)}")
@@ -93,13 +97,14 @@ class Seasons(StorePart):
             if connection.execute(select(table.c.id).where(table.c.name == season.name)).first():
                 raise SeasonError(f"there is a season {season.name!r} already; choose another name")
             now_ms = now(connection)
-            if season.isolation == "process" and (theirs := bots_of_strangers(connection)):
+            strangers_bots = bots_of_strangers(connection) if season.isolation == "process" else []
+            if strangers_bots:
                 raise SeasonError(
-                    f"bots of strangers, such as {theirs[0]!r}, would run without a sandbox in "
-                    f"season {season.name!r}: disable them, or choose isolation `sandbox`"
+                    f"bots of strangers, such as {strangers_bots[0]!r}, would run without a "
+                    f"sandbox in season {season.name!r}: disable them, or choose isolation `sandbox`"
                 )
             if submissions_until is not None and submissions_until <= now_ms:
-                raise SeasonError(_OVER)
+                raise SeasonError(_DEADLINE_IS_OVER)
             connection.execute(
                 insert(table).values(
                     name=season.name,
@@ -117,14 +122,15 @@ class Seasons(StorePart):
             words = f"opened; commitment {commitment(seed)}"
             note(connection, now_ms, AuditKind.SEASON, season.name, words, actor=actor)
             stored = _get(connection, season.name)
-            _leave_out(connection, stored, entrants)
+            _exclude_inactive(connection, stored, entrants)
             return stored
 
     def end_submissions(self, name: str, actor: Actor = MACHINE) -> tuple[list[str], int]:
-        """Take in no more bots while an open season goes on; what is to be played and checked yet.
+        """End the submissions of an open season now, and return what is still to be done in it.
 
-        The bots whose former versions would have ranks if the season were closed now, since the
-        present ones are provisional; and the number of submissions that came in time.
+        That is the names of bots whose former version would be ranked if the season were closed
+        now, since the current one is provisional; and the number of submissions without a verdict.
+        A closed season gives ([], 0).
         """
         table = schema.seasons
         with self._database.write() as connection:
@@ -132,86 +138,103 @@ class Seasons(StorePart):
             now_ms = now(connection)
             if stored.closed_at is not None:
                 return [], 0
-            goes_on = stored.submissions_until is None or stored.submissions_until > now_ms
-            if goes_on:
-                ends = update(table).where(table.c.id == stored.id).values(submissions_until=now_ms)
-                connection.execute(ends)
-            if _end_extensions(connection, stored.id) or goes_on:
+            takes_bots = stored.submissions_until is None or stored.submissions_until > now_ms
+            if takes_bots:
+                season = update(table).where(table.c.id == stored.id)
+                connection.execute(season.values(submissions_until=now_ms))
+            if _end_extensions(connection, stored.id) or takes_bots:
                 note(
                     connection, now_ms, AuditKind.SEASON, name, "takes in no more bots", actor=actor
                 )
-            opened = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
-            return _provisional(connection, stored), connection.execute(opened).scalar_one()
+            submissions = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
+            bots = _replaced_by_provisional(connection, stored)
+            return bots, connection.execute(submissions).scalar_one()
 
     def set_deadline(self, name: str, until: int | None, actor: Actor) -> StoredSeason:
-        """Take in bots until this time, in milliseconds since 1970; None: until it is closed."""
+        """Set the time until which a season takes in bots, and return the season.
+
+        until  in milliseconds since 1970; None until the season is closed
+        Raises `SeasonClosed`, or `SeasonError` for a time that is over and a tournament's season.
+        """
         table = schema.seasons
         with self._database.write() as connection:
-            stored, now_ms = _taking_bots(connection, name, until)
+            stored, now_ms = _season_with_deadline(connection, name, until)
             change = update(table).where(table.c.id == stored.id).values(submissions_until=until)
             connection.execute(change)
             if until is None:
                 _end_extensions(connection, stored.id)
-            words = f"takes in bots until {_shown(until)}"
+            words = f"takes in bots until {_time_text(until)}"
             note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
             return _get(connection, name)
 
     def extend(self, name: str, author: str, until: int | None, actor: Actor) -> None:
-        """Let an author submit after the deadline, until this time; None: no longer than others."""
+        """Let an author submit to a season after its deadline.
+
+        until  in milliseconds since 1970; None takes an extension back
+        Raises `SeasonClosed`, or `SeasonError` if the extension makes no sense.
+        """
         table = schema.extensions
         with self._database.write() as connection:
-            stored, now_ms = _taking_bots(connection, name, until)
+            stored, now_ms = _season_with_deadline(connection, name, until)
             author_id = find_author(connection, author).id
             if stored.submissions_until is None:
                 raise SeasonError(f"season {name} has no deadline: nobody needs more time")
             if until is not None and until <= stored.submissions_until:
-                last = _shown(stored.submissions_until)
+                deadline = _time_text(stored.submissions_until)
                 raise SeasonError(
-                    f"season {name} takes in everybody's bots until {last}: say later"
+                    f"season {name} takes in everybody's bots until {deadline}: say later"
                 )
             key = {"season_id": stored.id, "author_id": author_id}
-            theirs = (table.c.season_id == stored.id, table.c.author_id == author_id)
-            connection.execute(delete(table).where(*theirs))
+            has_key = (table.c.season_id == stored.id, table.c.author_id == author_id)
+            connection.execute(delete(table).where(*has_key))
             if until is not None:
                 connection.execute(insert(table).values(**key, until=until))
-            words = f"may submit to season {name} until {_shown(until)}"
+            words = f"may submit to season {name} until {_time_text(until)}"
             if until is None:
                 words = f"may submit to season {name} no longer than others"
             note(connection, now_ms, AuditKind.SEASON, "", words, author_id=author_id, actor=actor)
 
     def extensions(self) -> dict[int, list[Extension]]:
-        """The authors with more time, by name, of each season by its id."""
+        """Return the extensions of each season, by season id, in the order of authors' names."""
         table, authors = schema.extensions, schema.authors
         query = (
             select(table.c.season_id, authors.c.name, table.c.until)
             .join(authors, authors.c.id == table.c.author_id)
             .order_by(authors.c.name_key)
         )
-        found: dict[int, list[Extension]] = defaultdict(list)
+        extensions: dict[int, list[Extension]] = defaultdict(list)
         with self._database.read() as connection:
-            for season, name, until in connection.execute(query):
-                found[season].append(Extension(name, utc_time(until)))
-        return found
+            for season_id, author, until in connection.execute(query):
+                extensions[season_id].append(Extension(author, utc_time(until)))
+        return extensions
 
     def extended(self) -> set[int]:
-        """The ids of the authors who have more time than others in some season."""
+        """Return the ids of the authors who have an extension in some season."""
         with self._database.read() as connection:
             return set(connection.execute(select(schema.extensions.c.author_id)).scalars())
 
     def deadline_of(self, name: str, author_id: int) -> int | None:
-        """The time until which an author may submit to a season; visitors have the id 0."""
+        """Return the time until which an author may submit to a season; None without a limit.
+
+        The time is in milliseconds since 1970, and includes the author's extension. Visitors have
+        the author id 0.
+        """
         query = deadlines_of(author_id).where(schema.seasons.c.name == name)
         with self._database.read() as connection:
             row = connection.execute(query).first()
             return None if row is None else row.until
 
     def submission_window(self, author_id: int) -> SubmissionWindow:
-        """Say whether an author may submit now, and until when; visitors have the id 0."""
+        """Return until when an author may submit, or why not now; visitors have the id 0."""
         with self._database.read() as connection:
             return submission_window(connection, now(connection), author_id)
 
     def set_paused(self, name: str, actor: Actor, *, paused: bool) -> None:
-        """Start no more games, or start them again. Games that are being played count."""
+        """Pause or resume a season: while it is paused, no games of it are started.
+
+        Games that are being played go on and count. Nothing happens if the season is in that state
+        already. Raises `SeasonClosed`.
+        """
         table = schema.seasons
         with self._database.write() as connection:
             stored, now_ms = _get(connection, name), now(connection)
@@ -219,16 +242,17 @@ class Seasons(StorePart):
                 raise SeasonClosed(f"season {name} is closed and gets no games")
             if (stored.paused_at is not None) == paused:
                 return
-            since = now_ms if paused else None
-            connection.execute(update(table).where(table.c.id == stored.id).values(paused_at=since))
+            paused_at = now_ms if paused else None
+            season = update(table).where(table.c.id == stored.id)
+            connection.execute(season.values(paused_at=paused_at))
             words = "paused" if paused else "resumed"
             note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
 
     def close(self, name: str, actor: Actor = MACHINE) -> tuple[str | None, int]:
-        """Close a season; its seed in hex, and how many games are being played.
+        """Close a season, and return its seed in hex and the number of games being played.
 
-        Those still count: until they have ended the seed is None, and `close` is to be called
-        again.
+        Games that are being played still count: the seed is None until they have ended, and `close`
+        has to be called again. Games that wait, or whose lease has expired, are cancelled.
         """
         table, tasks = schema.seasons, schema.tasks
         with self._database.write() as connection:
@@ -241,8 +265,8 @@ class Seasons(StorePart):
                     .values(closed_at=now_ms, paused_at=None)
                 )
                 _end_extensions(connection, stored.id)
-                ours = tasks.c.season_id == stored.id
-                GAMES.cancel_waiting(connection, now_ms, "the season was closed", ours)
+                is_of_season = tasks.c.season_id == stored.id
+                GAMES.cancel_waiting(connection, now_ms, "the season was closed", is_of_season)
                 note(connection, now_ms, AuditKind.SEASON, name, "closed", actor=actor)
             in_play = 0
             for task in connection.execute(_leased_games(stored.id)).all():
@@ -256,19 +280,22 @@ class Seasons(StorePart):
             return seed, in_play
 
     def exits(self, season: StoredSeason) -> dict[int, int]:
-        """The number of a tournament's last job when a version left, in the order of leaving."""
+        """Return the versions that left a tournament, in the order in which they left.
+
+        The key is a version id, the value the number of the tournament's last job at that time.
+        """
         table = schema.tournament_exits
         query = select(table.c.version_id, table.c.after_number).order_by(table.c.place)
         with self._database.read() as connection:
             return dict(connection.execute(query.where(table.c.season_id == season.id)).all())
 
     def get(self, name: str) -> StoredSeason:
-        """The season of that name; `StoreError` naming those that there are."""
+        """Return the season of that name. Raises `NotOnLadder`, which names all seasons."""
         with self._database.read() as connection:
             return _get(connection, name)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
-        """The seed of a closed season, in hex; None while it is open or a game of it is leased.
+        """Return the seed of a closed season in hex; None while it is open or a game is leased.
 
         A game whose lease has expired may still get its result, until `close` is called again.
         """
@@ -281,95 +308,118 @@ class Seasons(StorePart):
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
-        """Every season that can be read, the oldest first; `damages` names the others."""
+        """Return all seasons that can be read, the oldest first; `damages` names the others."""
         return self._read_all()[0]
 
     def damages(self) -> list[str]:
-        """A line for each season that cannot be read, which is left out of `all`."""
+        """Return a line for each season that cannot be read, and that `all` leaves out."""
         return self._read_all()[1]
 
     def _read_all(self) -> tuple[list[StoredSeason], list[str]]:
-        """The seasons and the lines of damage, read once within a shared snapshot."""
-        rows = schema.seasons
+        """Return the readable seasons and the lines of damage, read once in a shared snapshot."""
+        table = schema.seasons
+
+        def seasons_of_rows(_: Connection, rows: Sequence[Row[Any]]) -> list[StoredSeason]:
+            return [_season(row) for row in rows]
 
         def read() -> tuple[list[StoredSeason], list[str]]:
-            every = select(rows).order_by(rows.c.id)
-            return self._database.read_undamaged(
-                every, rows.c.id, lambda _, found: [_season(row) for row in found]
-            )
+            query = select(table).order_by(table.c.id)
+            return self._database.read_undamaged(query, table.c.id, seasons_of_rows)
 
         return self._database.once_per_snapshot("seasons", read)
 
 
-def _leave_out(connection: Connection, season: StoredSeason, entrants: Sequence[int]) -> None:
-    """Note which entrants of a tournament were taken out before it began."""
+def _exclude_inactive(
+    connection: Connection, season: StoredSeason, entrants: Sequence[int]
+) -> None:
+    """Store which entrants of a tournament were out of the ladder before it began.
+
+    They stay out of it, even if their bots become active again.
+    """
     versions, bots = schema.bot_versions, schema.bots
-    out = (
+    inactive_versions = (
         select(versions.c.id)
         .join(bots, bots.c.id == versions.c.bot_id)
         .where(versions.c.id.in_(entrants), bots.c.state != BotState.ACTIVE)
     )
     rows = [
         {"season_id": season.id, "version_id": version, "after_number": 0, "place": 0}
-        for version in connection.execute(out).scalars()
+        for version in connection.execute(inactive_versions).scalars()
     ]
     if rows:
         connection.execute(insert(schema.tournament_exits), rows)
 
 
-def _provisional(connection: Connection, season: StoredSeason) -> list[str]:
-    """The active bots with few games of the present version, of which a former one has played."""
+def _replaced_by_provisional(connection: Connection, season: StoredSeason) -> list[str]:
+    """Return the names of active bots with a provisional version that replaced a rated one.
+
+    If the season were closed now, their former versions would be in the final standings.
+    """
     pairing = season.settings.pairing
     if pairing.former_versions:  # they have ranks of their own
         return []
     tallies = read_tallies(connection, season)
     bots = active_bots(connection)
-    former = versions_by_id(connection, sorted(tallies.keys() - {bot.current.id for bot in bots}))
-    replaced = {version.bot for version in former.values()}
-    played = {version for version, tally in tallies.items() if not pairing.lacking(tally.games)}
-    return [bot.name for bot in bots if bot.name in replaced and bot.current.id not in played]
+    current_ids = {bot.current.id for bot in bots}
+    former_versions = versions_by_id(connection, sorted(tallies.keys() - current_ids))
+    bots_with_former = {version.bot for version in former_versions.values()}
+    established = {
+        version for version, tally in tallies.items() if not pairing.lacking(tally.games)
+    }
+    return [
+        bot.name
+        for bot in bots
+        if bot.name in bots_with_former and bot.current.id not in established
+    ]
 
 
-def _taking_bots(connection: Connection, name: str, until: int | None) -> tuple[StoredSeason, int]:
-    """The season and the time now; raises unless it may take in bots until another time."""
+def _season_with_deadline(
+    connection: Connection, name: str, until: int | None
+) -> tuple[StoredSeason, int]:
+    """Return a season and the present time, if its deadline may be changed to `until`.
+
+    Raises `SeasonClosed`, or `SeasonError` for a tournament's season and a time that is over.
+    """
     stored, now_ms = _get(connection, name), now(connection)
     if stored.closed_at is not None:
         raise SeasonClosed(f"season {name} is closed and takes in no bots")
     if stored.tournament is not None:
         raise SeasonError(f"season {name} is a tournament's, between bots that are there")
     if until is not None and until <= now_ms:
-        raise SeasonError(_OVER)
+        raise SeasonError(_DEADLINE_IS_OVER)
     return stored, now_ms
 
 
 def _end_extensions(connection: Connection, season_id: int) -> bool:
-    """End the extensions of a season; True if there were any."""
+    """End all extensions of a season. Returns False if there were none."""
     table = schema.extensions
-    ended = connection.execute(delete(table).where(table.c.season_id == season_id))
-    return ended.rowcount > 0
+    result = connection.execute(delete(table).where(table.c.season_id == season_id))
+    return result.rowcount > 0
 
 
 def _leased_games(season_id: int) -> Select[Any]:
-    """Selects the tasks of a season's games that are being played."""
+    """Return the query of the tasks of a season's games that are leased."""
     return select(schema.tasks).where(GAMES.is_running, schema.tasks.c.season_id == season_id)
 
 
-def _shown(until: int | None) -> str:
+def _time_text(until: int | None) -> str:
+    """Return the end of submissions for a message, to follow on "until"."""
     return "it is closed" if until is None else f"{utc_time(until):%Y-%m-%d %H:%M} UTC"
 
 
 def by_id(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:
-    """The season with that id, and its secret."""
-    row = connection.execute(_BY_ID, {"season": season_id}).one()
+    """Return the season with that id, and its secret seed."""
+    row = connection.execute(_SEASON_BY_ID, {"season": season_id}).one()
     return _season(row), bytes.fromhex(row.seed)
 
 
 def seed_of(connection: Connection, season_id: int) -> bytes:
-    """A season's secret, from which the seeds of its games are made."""
-    return bytes.fromhex(connection.execute(_SEED, {"season": season_id}).scalar_one())
+    """Return a season's secret seed, from which the seeds of its games follow."""
+    return bytes.fromhex(connection.execute(_SEED_OF_SEASON, {"season": season_id}).scalar_one())
 
 
 def _get(connection: Connection, name: str) -> StoredSeason:
+    """Return the season of that name. Raises `NotOnLadder`, which names all seasons."""
     table = schema.seasons
     row = connection.execute(select(table).where(table.c.name == name)).first()
     if row is None:
@@ -381,15 +431,16 @@ def _get(connection: Connection, name: str) -> StoredSeason:
 
 
 def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
+    """Return the season of a row. Raises `StoreDamaged` if its settings or seed cannot be read."""
     try:
-        settings, promised = _constants(row.settings, row.seed)
+        settings, seed_commitment = _settings_and_commitment(row.settings, row.seed)
     except (SeasonError, ValueError, TypeError) as error:
-        where = f"table seasons, row {row.id}: season {quoted(row.name, 40)}"
-        raise StoreDamaged(f"{where} is damaged: {error}") from None
+        location = f"table seasons, row {row.id}: season {quoted(row.name, 40)}"
+        raise StoreDamaged(f"{location} is damaged: {error}") from None
     return StoredSeason(
         id=row.id,
         settings=settings,
-        commitment=promised,
+        commitment=seed_commitment,
         method=row.method,
         created_at=row.created_at,
         closed_at=row.closed_at,
@@ -403,52 +454,69 @@ def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
 
 
 @lru_cache(maxsize=32)
-def _constants(settings: str, seed: str) -> tuple[Season, str]:
-    """The settings, and the commitment to the seed. They never change and are read once, since
-    every result is compared with them."""
+def _settings_and_commitment(settings: str, seed: str) -> tuple[Season, str]:
+    """Return a season's settings of their JSON, and the commitment to its seed in hex.
+
+    Cached, since they never change and every result of a game needs them.
+    """
     return Season.from_json(settings), commitment(bytes.fromhex(seed))
 
 
+# ----- Settings of the ladder
+
 _rows = schema.settings
-_UNCHECKED = select(type_coerce(_rows.c.name, String()), type_coerce(_rows.c.value, Integer()))
+# As plain types, whose values are not checked: a damaged setting is ignored.
+_STORED_SETTINGS = select(
+    type_coerce(_rows.c.name, String()), type_coerce(_rows.c.value, Integer())
+)
 
 
 class Settings(StorePart):
+    """The store's part for the settings of the ladder."""
+
     def changed(self) -> dict[str, int]:
-        """The settings that do not have their default."""
+        """Return the settings that do not have their default, by name."""
         with self._database.read() as connection:
-            return _changed(connection)
+            return _changed_settings(connection)
 
     def limits(self, usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
-        """The limits in force; `usual` has the defaults."""
+        """Return the limits in force; `usual` has the defaults."""
         return limits_in_force(self.changed(), usual)
 
     def change(self, name: str, value: int | None, actor: Actor) -> None:
-        """Set a setting; None: its default again. `SeasonError` for what cannot be."""
+        """Change a setting; None gives it its default again.
+
+        Raises `SeasonError` if there is no such setting, or if it cannot have this value.
+        """
         check_setting(name, value)
         with self._database.write() as connection:
-            before = _changed(connection).get(name)
-            if value == before:
+            old_value = _changed_settings(connection).get(name)
+            if value == old_value:
                 return
             connection.execute(delete(_rows).where(_rows.c.name == name))
             if value is not None:
                 connection.execute(insert(_rows).values(name=name, value=value))
-            new, old = ("the default" if one is None else f"{one}" for one in (value, before))
-            words = f"{new}, was {old}"
+            words = f"{_value_text(value)}, was {_value_text(old_value)}"
             note(connection, now(connection), AuditKind.SETTING, name, words, actor=actor)
 
 
 def limits_now(connection: Connection) -> RemoteLimits:
-    """The limits in force in the running transaction."""
-    return limits_in_force(_changed(connection))
+    """Return the limits in force in the running transaction."""
+    return limits_in_force(_changed_settings(connection))
 
 
-def _changed(connection: Connection) -> dict[str, int]:
-    return {name: value for name, value in connection.execute(_UNCHECKED) if _is_one(name, value)}
+def _value_text(value: int | None) -> str:
+    return "the default" if value is None else str(value)
 
 
-def _is_one(name: object, value: object) -> bool:
-    """True if this can be a setting: for a damaged one the default is in force."""
+def _changed_settings(connection: Connection) -> dict[str, int]:
+    """Return the stored settings by name, without those that are damaged or not known."""
+    rows = connection.execute(_STORED_SETTINGS)
+    return {name: value for name, value in rows if _is_valid_setting(name, value)}
+
+
+def _is_valid_setting(name: object, value: object) -> bool:
+    """Return True if a setting has this name and may have this value."""
     if type(name) is not str or type(value) is not int:
         return False
     try:
