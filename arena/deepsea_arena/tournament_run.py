@@ -1,8 +1,10 @@
-"""Tournaments: round-robin, gauntlet, elimination and final, over the ladder's runner.
+"""Begins tournaments and plays them with the ladder's runner.
 
-Invariants: a tournament is a season of its own, so that its games change no other rating; what
-it plays follows from its plan, its games and who left, so the same request continues an interrupted
-one; at its end the season is closed.
+Start reading at `play_tournament`. The kinds are round-robin, gauntlet, elimination and final.
+
+Invariants: a tournament is a season of its own, so that its games change no other rating; the
+next tables follow from its plan, its games and the bots that left, so that the same request
+continues an interrupted tournament; at its end the season is closed.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ from deepsea_referee.errors import RefereeError, UserError
 from deepsea_sdk.entropy import fresh_seed
 
 _SHRINKING = ("elimination", "final")
-"""The kinds whose last tables may be smaller."""
+"""The kinds whose last tables may have fewer bots."""
 PORTION = 500
-"""The games that are queued in one transaction: some tens of milliseconds."""
+"""Number of games that are queued in one transaction, which takes some tens of milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,18 +63,20 @@ class TournamentRequest:
     name: str
     """The name of the tournament and its season."""
     bots: tuple[str, ...] = ()
-    """If none are named, all that get games, or if the season has the best bot of each author
-    these, in the order of its standings. In a gauntlet the first meets all others, an elimination
-    seeds them in this order."""
+    """The names of the bots, in the order of their seeds. In a gauntlet the first meets all others.
+
+    If it is empty, all bots take part that get games. If the season lists the best bot of each
+    author, these take part, in the order of its standings.
+    """
     seats: int = 2
     meetings: int = 1
-    """Meetings of every two bots, or rotations of each table of an elimination."""
+    """Number of meetings of every two bots, or of rotations of each table of an elimination."""
     top: int = 0
-    """Of a final: how many winners are wanted; 0: one."""
+    """Number of winners of a final; 0 takes one."""
     games: int = 0
-    """Its budget; 0: FINAL_GAMES."""
+    """Budget of a final in games; 0 takes FINAL_GAMES."""
     season: str | None = None
-    """The season whose rules, clock and isolation it uses; by default the open one."""
+    """The season whose rules, clock and isolation it uses; None takes the open one."""
 
 
 class TournamentResult(Struct, frozen=True, kw_only=True):
@@ -84,9 +88,9 @@ class TournamentResult(Struct, frozen=True, kw_only=True):
     seed: str
     """The seed of its season, in hex."""
     winners: tuple[str, ...]
-    """Several share the win; none if a final is undecided, or if all left an elimination."""
+    """The winners, who share the win; empty if a final is undecided, or an elimination has none."""
     champion: str | None
-    """The winner of the last table of an elimination, or of a final that was decided."""
+    """The winner of the last table of an elimination, or of a decided final; None for others."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
     rounds: tuple[tuple[TournamentTable, ...], ...]
@@ -103,15 +107,18 @@ def play_tournament(
     stop: Stop,
     fresh: FreshSeed = fresh_seed,
 ) -> TournamentResult:
-    """Play a tournament, or the rest of it, and close its season.
+    """Play a tournament, or the games that an interrupted one still has, and close its season.
 
-    Raises `RunStopped` on a request to stop, `RefereeError` if games failed.
+    fresh  returns the seed of its season
+
+    Raises RunStopped at a request to stop, RefereeError if games failed.
     """
     season = begin_tournament(store, request, fresh)
-    state, number = state_of(store, season), 0
+    state = state_of(store, season)
+    reported_round = 0
     while not state.is_over:
-        if state.draw is not None and state.draw.round > number:
-            number = state.draw.round
+        if state.draw is not None and state.draw.round > reported_round:
+            reported_round = state.draw.round
             watcher.round_begins(*state.draw)
         if not state.next or _queue(store, season, state):
             _run(store, season, make_pool, watcher, stop)
@@ -137,9 +144,10 @@ def play_tournament(
 def play_begun(
     store: Store, make_pool: MakePool, watcher: RunWatcher, stop: Stop, season: StoredSeason
 ) -> bool:
-    """Play a tournament that was begun from afar; whether it may be tried again if it is open.
+    """Play a tournament that was begun from afar.
 
-    Raises `RunStopped` on a request to stop; other troubles are reported.
+    Return True if it may be tried again while it is open. Raises RunStopped at a request to stop;
+    other errors are reported to the watcher.
     """
     plan = plan_of(season)
     request = TournamentRequest(
@@ -164,12 +172,15 @@ def begin_tournament(
     fresh: FreshSeed = fresh_seed,
     by: Actor | None = None,
 ) -> StoredSeason:
-    """Open the season of a tournament, or find the one that was begun.
+    """Open the season of a tournament, or return the one that was begun with the same request.
 
-    by  who begins it for the ladder's runner
+    fresh  returns the seed of the season
+    by     the person who begins it for the ladder's runner; None plays it in this process
+
+    Raises UserError or PairingError for a request that makes no tournament.
     """
-    begun = _begun(store, request.name)
-    bots = _participants(store, request, begun)
+    begun_season = _begun_season(store, request.name)
+    version_ids = _participants(store, request, begun_season)
     is_final = request.kind == "final"
     if not is_final and (request.top or request.games):
         raise UserError("a number of winners and a budget of games are for a final")
@@ -177,20 +188,25 @@ def begin_tournament(
         kind=request.kind,
         seats=request.seats,
         meetings=request.meetings,
-        bots=bots,
+        bots=version_ids,
         by_runner=by is not None,
         top=request.top or int(is_final),
-        most_games=request.games or FINAL_GAMES * is_final,
+        most_games=request.games or (FINAL_GAMES if is_final else 0),
     )
-    if plan.top >= len(bots):
-        raise PairingError(f"a final with {plan.top} of {len(bots)} bots as winners has no games")
-    check_entrants(bots, 1 if request.kind in _SHRINKING else request.seats)
+    if plan.top >= len(version_ids):
+        raise PairingError(
+            f"a final with {plan.top} of {len(version_ids)} bots as winners has no games"
+        )
+    check_entrants(version_ids, 1 if request.kind in _SHRINKING else request.seats)
     _check_games(plan)
-    return _continued(begun, request, plan) or _begin(store, request, plan, fresh, by or MACHINE)
+    if begun_season is None:
+        return _open_season(store, request, plan, fresh, by or MACHINE)
+    _check_same_plan(begun_season, plan)
+    return begun_season
 
 
 def _check_games(plan: TournamentPlan) -> None:
-    """Raise `PairingError` for a tournament of more games than a ladder takes."""
+    """Raise PairingError for a tournament with more games than a ladder takes."""
     bots, seats, meetings = len(plan.bots), max(2, plan.seats), plan.meetings
     match plan.kind:
         case "round-robin":
@@ -202,40 +218,46 @@ def _check_games(plan: TournamentPlan) -> None:
         case _:
             games = plan.most_games
     if games > MOST_GAMES:
-        of_what = f"of {bots} bots with {meetings:,} meetings " * (plan.kind != "final")
+        size = "" if plan.kind == "final" else f"of {bots} bots with {meetings:,} meetings "
         raise PairingError(
-            f"a {plan.kind} {of_what}has {games:,} games, and a tournament {MOST_GAMES:,} at most"
+            f"a {plan.kind} {size}has {games:,} games, and a tournament {MOST_GAMES:,} at most"
         )
 
 
-def _begun(store: Store, name: str) -> StoredSeason | None:
-    """The season of a tournament that was begun and not ended."""
-    season = next((season for season in store.seasons.all() if season.name == name), None)
-    if season is not None and season.tournament is None:
+def _begun_season(store: Store, name: str) -> StoredSeason | None:
+    """Return the season of the tournament of this name that was begun; None if there is none.
+
+    Raises UserError if another kind of season has the name, or if the tournament is over.
+    """
+    by_name = {season.name: season for season in store.seasons.all()}
+    if name not in by_name:
+        return None
+    season = by_name[name]
+    if season.tournament is None:
         raise UserError(f"season {name!r} is no tournament's; choose another name")
-    if season is not None and season.closed_at is not None:
+    if season.closed_at is not None:
         raise UserError(f"season {name!r} is closed; choose another name")
     return season
 
 
-def _continued(
-    begun: StoredSeason | None, request: TournamentRequest, plan: TournamentPlan
-) -> StoredSeason | None:
-    """The season of a tournament that was begun, if it was this one."""
-    if begun is None:
-        return None
-    if plan_of(begun) != structs.replace(plan, by_runner=plan_of(begun).by_runner):
-        raise _other_tables(begun)
-    return begun
+def _check_same_plan(begun_season: StoredSeason, plan: TournamentPlan) -> None:
+    """Raise PairingError if a tournament was begun with another plan.
+
+    It does not matter which program plays it.
+    """
+    begun_plan = plan_of(begun_season)
+    if begun_plan != structs.replace(plan, by_runner=begun_plan.by_runner):
+        raise _other_tables(begun_season)
 
 
-def _begin(
+def _open_season(
     store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed, by: Actor
 ) -> StoredSeason:
+    """Open the season of a tournament, with the settings of the requested season."""
     settings = find_season(store, request.season).settings
     seats = request.seats
     sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
-    pairing = structs.replace(settings.pairing, former_versions=False)  # it has the newest ones
+    pairing = structs.replace(settings.pairing, former_versions=False)  # the newest ones take part
     settings = structs.replace(
         settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
     )
@@ -244,48 +266,54 @@ def _begin(
 
 
 def _other_tables(season: StoredSeason) -> PairingError:
+    """Return the error for a tournament whose games do not follow from the request."""
     return PairingError(f"tournament {season.name!r} was begun with other bots or tables")
 
 
 def _participants(
-    store: Store, request: TournamentRequest, begun: StoredSeason | None
+    store: Store, request: TournamentRequest, begun_season: StoredSeason | None
 ) -> tuple[int, ...]:
-    """The ids of the participants' versions, in their order."""
+    """Return the ids of the participants' versions, in the order of their seeds.
+
+    `begun_season` is the season of an interrupted tournament: without names in the request it has
+    the bots.
+    """
     if request.bots:
-        found = [store.bots.get(name).current for name in request.bots]
-    elif begun is not None:
-        return plan_of(begun).bots
+        versions = [store.bots.get(name).current for name in request.bots]
+    elif begun_season is not None:
+        return plan_of(begun_season).bots
     else:
-        found = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
+        versions = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
         season = find_season(store, request.season)
         if season.settings.best_of_author:
-            active = {version.id for version in found}
+            active = {version.id for version in versions}
             entries = store.ratings.entries(season, ())
-            best = best_of_authors(one for one in entries if one.version.id in active)
-            found = [entry.version for entry in best]
-    versions = tuple(version.id for version in found)
-    if len(set(versions)) != len(versions):
+            best = best_of_authors(entry for entry in entries if entry.version.id in active)
+            versions = [entry.version for entry in best]
+    version_ids = tuple(version.id for version in versions)
+    if len(set(version_ids)) != len(version_ids):
         raise UserError("a bot takes part in a tournament once")
-    return versions
+    return version_ids
 
 
 def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
-    """Queue the next tables; False if they have to be drawn again, since a bot has left.
+    """Queue the next tables. Return False if they have to be drawn again, since a bot has left.
 
-    A transaction has a portion of them: meanwhile nobody else can write.
+    Each transaction has a portion of the tables, since nobody else can write meanwhile.
     """
-    tables, after = list(state.next), state.after
+    tables, last_number = list(state.next), state.after
     while tables:
         size = max(1, PORTION // len(tables[0].bots))
         rotations = [table.seatings() for table in tables[:size]]
-        added = store.jobs.add(season, rotations, after=after, whole=True)
+        added = store.jobs.add(season, rotations, after=last_number, whole=True)
         if not added:
-            left = store.seasons.exits(season)
-            is_next = store.queue.last_number(season) == after
-            if is_next and not any(bot in left for table in tables for bot in table.bots):
+            # The store refuses tables with a bot that left, and tables after a newer job.
+            exits = store.seasons.exits(season)
+            is_next = store.queue.last_number(season) == last_number
+            if is_next and not any(bot in exits for table in tables for bot in table.bots):
                 raise _other_tables(season)
             return False
-        after += len(added)
+        last_number += len(added)
         del tables[:size]
     return True
 
@@ -293,12 +321,12 @@ def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
 def _run(
     store: Store, season: StoredSeason, make_pool: MakePool, watcher: RunWatcher, stop: Stop
 ) -> None:
-    """Play the queued games; raises unless all of them have a result."""
+    """Play the queued games. Raise an error unless all of them have a result."""
     report = play(store, season, no_source, RunGoal(), make_pool, watcher, stop)
-    stuck = store.queue.counts(season).quarantined
-    if stuck or report.ended is RunEnd.TOO_MANY_FAILURES:
+    quarantined = store.queue.counts(season).quarantined
+    if quarantined or report.ended is RunEnd.TOO_MANY_FAILURES:
         raise RefereeError(
-            f"{stuck} of the games of {season.name} failed{_example(store, season)}: `ladder "
+            f"{quarantined} of the games of {season.name} failed{_example(store, season)}: `ladder "
             "status` has the reasons; `ladder requeue` them, and repeat the command"
         )
     if report.ended is RunEnd.HOST:

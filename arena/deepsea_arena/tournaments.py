@@ -1,4 +1,7 @@
-"""Tournaments as people look at them: the list, and one with its scores and its rounds."""
+"""Reports of tournaments: the list, and one tournament with its scores and its rounds.
+
+Start reading at `tournaments` and `tournament_report`; `state_of` reads the state that both show.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +40,14 @@ class TournamentLine(Struct, frozen=True, kw_only=True):
     opened_at: Time
     closed_at: Time | None
     played: int
-    """Games that have a result."""
+    """Number of games that have a result."""
     games: int
-    """All that were queued until now; an elimination queues a round at a time."""
+    """Number of games that were queued so far; an elimination queues a round at a time."""
     winners: tuple[str, ...]
-    """The winners; empty before the end. Bots with rank 1 share the win of a round-robin or a
-    gauntlet."""
+    """The winners; empty before the end.
+
+    All bots with rank 1 win a round-robin or a gauntlet.
+    """
 
 
 class TableLine(Struct, frozen=True, kw_only=True):
@@ -64,22 +69,22 @@ class TournamentTable(Struct, frozen=True, kw_only=True):
     games: tuple[str, ...]
     """The ids of its games."""
     level: tuple[str, ...]
-    """Names of bots that were level: the first, the best seed of these, advances."""
+    """Names of the bots that were level. The first one, which has the best seed, advances."""
 
 
 class ScoreLine(Struct, frozen=True, kw_only=True):
     """A bot's results in a tournament."""
 
     rank: int
-    """Bots that are level share it."""
+    """The rank from 1; bots that are level share it."""
     bot: str
     version: int
     author: str
     games: int
     placement_score: float
-    """The mean share of the others at its tables that it was ahead of; level counts half."""
+    """Mean share of the other seats that it was ahead of; a tie counts half."""
     wins: int
-    """First places, shared ones too."""
+    """Number of first places, shared ones too."""
     mean_points: float
 
 
@@ -87,29 +92,34 @@ class RankCertainty(Struct, frozen=True, kw_only=True):
     """The certainty of the ranks of a round-robin, by the ratings of its games."""
 
     confidence: float
-    """The confidence for each two neighbours."""
+    """The confidence with which the order of two neighbours has to be certain."""
     pairs: int
-    """The number of pairs of neighbours."""
+    """Number of pairs of neighbours."""
     open_pairs: int
-    """Pairs whose order is open."""
+    """Number of pairs whose order is open."""
     least_games: int
-    """About how many more games it takes to settle the order, if neighbours prove to be further
-    apart than it seems now."""
+    """About how many more games settle the order in a good case.
+
+    Neighbours prove to be further apart than it seems now.
+    """
     most_games: int | None
-    """About how many if they are as far apart as it seems now; None if no number is enough."""
+    """About how many more games settle the order if neighbours are as far apart as it seems now.
+
+    None if no number is enough.
+    """
 
     @property
     def words(self) -> str:
-        """The certainty in a sentence without its end."""
-        sure = f"{self.pairs - self.open_pairs} of {self.pairs}"
+        """The certainty in a sentence without its full stop."""
+        certain_pairs = f"{self.pairs - self.open_pairs} of {self.pairs}"
         games = games_in_words(self.least_games, self.most_games)
         needs = f"; for all it takes more games, about {games}" if self.open_pairs else ""
         confidence = f"{100 * self.confidence:g} %"
-        return f"ranks are sure with {confidence} for {sure} pairs of neighbours{needs}"
+        return f"ranks are sure with {confidence} for {certain_pairs} pairs of neighbours{needs}"
 
 
 class TournamentReport(Struct, frozen=True, kw_only=True):
-    """A tournament."""
+    """A tournament with its scores, and the rounds or the standing of its kind."""
 
     tournament: TournamentLine
     entrants: tuple[tuple[str, int], ...]
@@ -131,15 +141,18 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
 
 
 def plan_of(season: StoredSeason) -> TournamentPlan:
-    """The plan of a tournament's season."""
+    """Return the plan of a tournament, which its season has."""
     return read_json(TournamentPlan, season.tournament or "")
 
 
-def for_runner(store: Store, but: Collection[int] = ()) -> StoredSeason | None:
-    """The oldest tournament that the ladder's runner is to play; without those in `but`, and those
-    that have games that were set aside."""
+def for_runner(store: Store, excluded_ids: Collection[int] = ()) -> StoredSeason | None:
+    """Return the oldest tournament that the ladder's runner has to play; None if there is none.
+
+    Tournaments with quarantined games, and those whose season ids are in `excluded_ids`, are left
+    out.
+    """
     for season in store.seasons.all():
-        if season.tournament is None or season.closed_at is not None or season.id in but:
+        if season.tournament is None or season.closed_at is not None or season.id in excluded_ids:
             continue
         if plan_of(season).by_runner and not store.queue.counts(season).quarantined:
             return season
@@ -147,16 +160,16 @@ def for_runner(store: Store, but: Collection[int] = ()) -> StoredSeason | None:
 
 
 def tournaments(store: Store) -> tuple[TournamentLine, ...]:
-    """Every tournament, the newest first."""
+    """Return the lines of all tournaments, the newest first."""
     return tuple(
-        _line(store, season)
+        _tournament_line(store, season)
         for season in reversed(store.seasons.all())
         if season.tournament is not None
     )
 
 
 def tournament_report(store: Store, name: str) -> TournamentReport:
-    """One tournament. Raises NotOnLadder if there is none of that name."""
+    """Return the report of a tournament. Raises NotOnLadder if there is none of that name."""
     season = store.seasons.get(name)
     if season.tournament is None:
         raise NotOnLadder(f"season {name!r} is no tournament's")
@@ -164,7 +177,10 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
 
 
 def state_of(store: Store, season: StoredSeason) -> TournamentState:
-    """The state of a tournament's season."""
+    """Return the state of a season's tournament.
+
+    Results are read only for kinds whose next games depend on them.
+    """
     plan = plan_of(season)
     has_draws = plan.kind in ("elimination", "final")
     is_closed = season.closed_at is not None
@@ -173,18 +189,18 @@ def state_of(store: Store, season: StoredSeason) -> TournamentState:
         jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
     results = store.history.outcomes(season) if has_draws else {}
     games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
-    found = store.sums.scores(season)
+    bot_scores = store.sums.scores(season)
     seed = season.commitment.encode()
-    return tournament_state(plan, seed, games, exits, found, is_closed=is_closed)
+    return tournament_state(plan, seed, games, exits, bot_scores, is_closed=is_closed)
 
 
 def report_of(store: Store, season: StoredSeason) -> TournamentReport:
-    """The tournament of a season."""
+    """Return the report of a season's tournament."""
     plan, state = plan_of(season), state_of(store, season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
     is_ranked = plan.kind == "round-robin" and len(state.ranks) > 1
     return TournamentReport(
-        tournament=_line(store, season, state),
+        tournament=_tournament_line(store, season, state),
         entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
         commitment=season.commitment,
         season=season_info(season),
@@ -192,7 +208,8 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
         scores=tuple(_score_line(rank, score, versions[score.bot]) for rank, score in state.ranks),
         champion=None if state.champion is None else versions[state.champion].bot,
         rounds=tuple(
-            tuple(_table(season, table, versions) for table in tables) for tables in state.rounds
+            tuple(_table_lines(season, table, versions) for table in tables)
+            for tables in state.rounds
         ),
         final=None if state.race is None else final_report(state.race, plan.most_games, versions),
         certainty=_certainty(store, season, plan) if is_ranked else None,
@@ -200,6 +217,7 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
 
 
 def _certainty(store: Store, season: StoredSeason, plan: TournamentPlan) -> RankCertainty:
+    """Return the certainty of the ranks of a round-robin."""
     order = order_report(store, season, among=plan.bots)
     return RankCertainty(
         confidence=order.confidence,
@@ -210,10 +228,10 @@ def _certainty(store: Store, season: StoredSeason, plan: TournamentPlan) -> Rank
     )
 
 
-def _line(
+def _tournament_line(
     store: Store, season: StoredSeason, state: TournamentState | None = None
 ) -> TournamentLine:
-    """A line of the list; `state` is the tournament's, if it is known already."""
+    """Return a tournament's line of the list. `state` is passed if the caller has it already."""
     plan = plan_of(season)
     closed = season.closed_at
     winners: tuple[str, ...] = ()
@@ -237,9 +255,10 @@ def _line(
     )
 
 
-def _table(
+def _table_lines(
     season: StoredSeason, table: Table, versions: Mapping[int, BotVersion]
 ) -> TournamentTable:
+    """Return a table of an elimination, with the names of bots."""
     return TournamentTable(
         lines=tuple(
             TableLine(
@@ -257,7 +276,7 @@ def _table(
 
 
 def _score_line(rank: int, score: Score, version: BotVersion) -> ScoreLine:
-    """A score as people read it."""
+    """Return a bot's rank and score, with its name."""
     return ScoreLine(
         rank=rank,
         bot=version.bot,

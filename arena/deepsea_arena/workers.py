@@ -1,6 +1,6 @@
 """Workers that play the ladder's games: processes on this machine, or a Dask cluster.
 
-A match that is no ladder's on the workers of a Dask cluster.
+Start reading at `JobWorkers`. `match_on_cluster` plays a match of a command on a Dask cluster.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def dask_workers() -> type[DaskWorkers]:
-    """The pool on a Dask cluster; raises UserError if Dask is not installed."""
+    """Return the class of the pool on a Dask cluster. Raises UserError if Dask is not installed."""
     try:
         from deepsea_arena.dask import DaskWorkers
     except ModuleNotFoundError as error:
@@ -57,74 +57,99 @@ def dask_workers() -> type[DaskWorkers]:
 
 @dataclass
 class JobWorkers:
-    """The workers that play the jobs of a run. Their tasks are jobs, and results are outcomes."""
+    """The workers that play the jobs of a run.
+
+    Their tasks are jobs, and their results are outcomes. A worker may have a second job that waits
+    behind the one it plays.
+    """
 
     pool: Workers
-    machine: Callable[[Any], str] = lambda place: ""
-    """The address of a worker's machine; "" for this one."""
+    machine: Callable[[Any], str] = lambda worker: ""
+    """Returns the address of a worker's machine; "" for this one."""
     dismiss: Callable[[str, str], bool] = lambda machine, why: False
-    """Gives up the workers of a machine, with the reason; whether there were any."""
+    """Stops using the workers of a machine, for a reason; returns False if there were none."""
 
     def __post_init__(self) -> None:
+        """Set the state of workers that play nothing yet."""
         self._tasks: dict[Task, tuple[Job, Hashable]] = {}
-        """Jobs and the workers that play them, in the order in which they were started."""
+        """The job and the worker of each task, in the order in which they were started."""
         self._rotations: dict[Hashable, int] = {}
-        """The rotations of the workers' last jobs."""
+        """The rotation of each worker's last job."""
         self._has_worked = False
-        """True if any worker has finished a job, so that they can be started here."""
+        """True if a worker has finished a job, so that workers can be started here."""
 
     def free(self) -> Sequence[int | None]:
-        """The workers that can take a job, once for each: the rotations of their last jobs."""
-        return [self._rotations.get(place) for place in self.pool.free()]
+        """Return the rotation of the last job of each worker that can take a job.
+
+        The worker still runs the bots of that rotation. A worker that can take several jobs comes
+        up several times. None stands for a worker without a last job.
+        """
+        return [self._rotations.get(worker) for worker in self.pool.free()]
 
     def start(self, job: Job) -> bool:
-        """Give a job to one of the workers with the fewest: that of its rotation, or a new one.
+        """Give a job to a free worker. Return False if there is none any more, since it has left.
 
-        False if there is none any more: those that were free have left.
+        Of the workers with the fewest jobs, one that has played the job's rotation is best, since
+        its bots run already, and one that has played nothing is second best.
         """
-        jobs = Counter(place for _, place in self._tasks.values())
-        free = sorted(self.pool.free(), key=jobs.__getitem__)
+        job_counts = Counter(worker for _, worker in self._tasks.values())
+        free = self.pool.free()
         if not free:
             return False
-        idle = [place for place in free if jobs[place] == jobs[free[0]]]
-        rotations = {place: self._rotations.get(place) for place in idle}
-        place = max(rotations, key=lambda at: (rotations[at] == job.rotation, not rotations[at]))
-        needs = dict.fromkeys(version.digest for version in job.seats)
-        self._tasks[self.pool.start(job, place, tuple(needs))] = job, place
-        self._rotations[place] = job.rotation
+        fewest = min(job_counts[worker] for worker in free)
+        idlest = [worker for worker in free if job_counts[worker] == fewest]
+
+        def preference(worker: Hashable) -> tuple[bool, bool]:
+            rotation = self._rotations.get(worker)
+            return rotation == job.rotation, not rotation
+
+        best = max(idlest, key=preference)
+        digests = dict.fromkeys(version.digest for version in job.seats)  # each once, in order
+        task = self.pool.start(job, best, tuple(digests))
+        self._tasks[task] = job, best
+        self._rotations[best] = job.rotation
         return True
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
-        """The outcomes of jobs; maybe none after `seconds`, or when `stop` wakes it."""
-        return [self._finished(event) for event in self.pool.wait(seconds, stop)]
+        """Wait for outcomes of jobs, and return them.
+
+        There may be none after this time, or if `stop` ends the wait.
+        """
+        return [self._job_and_outcome(event) for event in self.pool.wait(seconds, stop)]
 
     def waits(self, job: Job) -> bool:
-        """True if a job was not begun because its worker still plays another one."""
-        playing: set[Hashable] = set()
-        for started, place in self._tasks.values():
-            if started == job:
-                return place in playing
-            playing.add(place)
+        """Return True if a job has not begun, because its worker still plays another one."""
+        busy_workers: set[Hashable] = set()
+        for started_job, worker in self._tasks.values():
+            if started_job == job:
+                return worker in busy_workers
+            busy_workers.add(worker)
         return False
 
     def abandon(self, job: Job) -> None:
-        """Kill the worker of a job; the job has no outcome then."""
-        for task in [task for task, (started, _) in self._tasks.items() if started == job]:
+        """Kill the worker of a job, which has no outcome then."""
+        tasks = [task for task, (started_job, _) in self._tasks.items() if started_job == job]
+        for task in tasks:
             del self._tasks[task]
             self.pool.kill(task)
 
     def close(self) -> None:
-        """Stop every worker, whatever it plays."""
+        """Stop all workers, also those that play."""
         self.pool.close()
 
-    def _finished(self, event: WorkerEvent) -> tuple[Job, Outcome]:
-        job, place = self._tasks.pop(event.task)
-        outcome, machine = outcome_of_event(event, has_worked=self._has_worked), self.machine(place)
+    def _job_and_outcome(self, event: WorkerEvent) -> tuple[Job, Outcome]:
+        """Return the job of an event with its outcome.
+
+        Another machine cannot blame a bot: the seat is left out of its void games.
+        """
+        job, worker = self._tasks.pop(event.task)
+        outcome = outcome_of_event(event, has_worked=self._has_worked)
+        machine = self.machine(worker)
         self._has_worked |= isinstance(event, TaskResult)
         match outcome:
             case FinishedGame():
                 outcome = replace(outcome, machine=machine)
-            case VoidOutcome() if machine:  # which must not blame a bot
+            case VoidOutcome() if machine:
                 outcome = replace(outcome, seat=None)
             case VoidOutcome() | HostTrouble():
                 pass
@@ -134,14 +159,17 @@ class JobWorkers:
 
 
 MakePool = Callable[[Season, RunWatcher], JobWorkers]
-"""Starts the workers for a season's games; the callback reports problems with them."""
+"""Starts the workers for a season's games, and reports trouble with them to the watcher."""
 
 
 def local_workers(store: Store, workers: int) -> MakePool:
-    """Worker processes on this machine, which get bots from this store through this process."""
+    """Return a function that starts worker processes on this machine.
+
+    They get the files of bots from the store, through this process.
+    """
 
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
-        # Refused here, in one line, rather than by every worker.
+        # If the sandbox does not work, this raises here, and not in every worker.
         settings = hosting(season.isolation, season.limits).for_one_of(workers)
         if note := without_cgroups(season.isolation):
             watcher.trouble(note)
@@ -154,17 +182,21 @@ def local_workers(store: Store, workers: int) -> MakePool:
 
 
 def cluster_workers(store: Store, address: str) -> MakePool:
-    """The workers of the Dask scheduler at `address`, which get bots from this store."""
+    """Return a function that connects to the workers of the Dask scheduler at `address`.
+
+    They get the files of bots from the store, through this process.
+    """
 
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
         check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
         pool = dask_workers()(address, game_worker, check, fetch=fetch, report=watcher.trouble)
-        return JobWorkers(pool, lambda place: place.address, pool.dismiss)
+        return JobWorkers(pool, lambda worker: worker.address, pool.dismiss)
 
     return make
 
 
 GAMES_OF_A_SHARE = 20
+"""Number of games of a match that a worker of a cluster plays as one task."""
 
 
 def match_on_cluster(
@@ -175,10 +207,13 @@ def match_on_cluster(
     *,
     report: Callable[[str], object],
 ) -> MatchResult:
-    """Play a match on the workers of the scheduler at `address`; see `shared_match.run_match`.
+    """Play a match on the workers of the Dask scheduler at `address`.
 
-    report  called with what should be known of workers that cannot be used
-    Raises UserError for a bot that has no files, WorkerError if nobody can play.
+    See `shared_match.run_match` for the callbacks.
+
+    report  called with a message for each worker that cannot be used
+
+    Raises UserError for a bot that has no files, WorkerError if no worker can play.
     """
     archives: dict[str, bytes] = {}
     digests = []
@@ -206,19 +241,24 @@ def match_on_cluster(
 def player(
     digests: Sequence[str], level: IsolationLevel, link: Link
 ) -> Iterator[Callable[[MatchSettings], MatchResult]]:
-    """Set up a worker whose tasks are shares of a match of bots with these digests."""
+    """Set up a worker, and yield its function that plays a share of a match.
+
+    digests  the digests of the bots of the match, in their order
+    """
     isolation: Isolation = choose(level)
     with own_folder() as folder:
-        bots = BotCache(folder, link.file)
+        folders = BotCache(folder, link.file)
 
-        def here(bot: BotSpec, digest: str) -> BotSpec:
-            found = unpacked_bot(bots(digest), bot.name)
-            return replace(bot, command=found.command, folder=found.folder)
+        def local_bot(bot: BotSpec, digest: str) -> BotSpec:
+            unpacked = unpacked_bot(folders(digest), bot.name)
+            return replace(bot, command=unpacked.command, folder=unpacked.folder)
 
         def play(share: MatchSettings) -> MatchResult:
-            if bots.has_lost(digests):
+            if folders.has_lost(digests):
                 link.leave()
-            specs = [here(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)]
+            specs = [
+                local_bot(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)
+            ]
             # This machine's CPUs are not those of the run, and other workers may be here.
             hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
             return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))

@@ -30,7 +30,7 @@ def test_the_best_wins_in_less_than_half_the_games_of_a_round_robin(seed: int) -
     whole = race(strengths, 4, 20_000, seed, leave=False)
     assert final.left == whole.left == [0]
     assert 2 * final.games < whole.games
-    games = [leaver.after_games for leaver in final.gone]
+    games = [leaver.after_games for leaver in final.leavers]
     assert games == sorted(games)
     assert len(games) == 19
 
@@ -44,7 +44,7 @@ def test_a_bot_leaves_behind_the_one_that_is_surely_better() -> None:
     while not found.decided:
         found.add(rotation((8, 9, 7)))
     assert (found.left, found.champion, found.order()) == ([8], 8, [8, 9, 7])
-    first, second = found.gone
+    first, second = found.leavers
     assert (first.bot, first.behind, first.lead) == (7, 8, 1.0)
     assert (second.bot, second.behind, second.lead) == (9, 8, 0.5)
     assert first.after_games < second.after_games == found.games
@@ -55,14 +55,14 @@ def test_with_two_winners_two_have_to_be_better() -> None:
     while not found.decided:
         found.add(rotation((8, 9, 7)))
     assert (found.left, found.champion) == ([8, 9], None)
-    assert [leaver.bot for leaver in found.gone] == [7]
+    assert [leaver.bot for leaver in found.leavers] == [7]
 
 
 def test_who_is_taken_out_leaves_behind_nobody() -> None:
     found = Race([7, 8], 1)
     found.add(rotation((7, 8)))
     found.take_out({7, 5})
-    assert (found.champion, found.gone) == (8, [Leaver(7, 2)])
+    assert (found.champion, found.leavers) == (8, [Leaver(7, 2)])
 
 
 @pytest.mark.parametrize(("bots", "seats"), [(20, 4), (19, 4), (5, 4), (3, 4), (7, 2)])
@@ -75,4 +75,4 @@ def test_tables_are_drawn_from_all_that_are_left(bots: int, seats: int) -> None:
     met = {pair for table in tables for pair in combinations(sorted(table.bots), 2)}
     assert len(met) >= min(bots * (bots - 1) // 2, 2 * bots)  # not always the same company
     assert tables == found.tables(seats, b"seed") != found.tables(seats, b"other")
-    assert found.tables(seats, b"seed", most=2 * min(bots, seats)) == tables[:2]
+    assert found.tables(seats, b"seed", most_games=2 * min(bots, seats)) == tables[:2]
