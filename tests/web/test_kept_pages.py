@@ -359,7 +359,7 @@ def test_what_is_made_anew_takes_the_place_of_the_former_one_and_its_room() -> N
     for text in ("x" * 60, "z" * 60):
         cache.put("page", kept(text))
     found: Any = cache.get("page")
-    assert found.rendered.body == b"z" * 60
+    assert found.body.plain == b"z" * 60
     assert cache.get("other") is not None
 
 
