@@ -30,7 +30,7 @@ from deepsea_arena.tournaments import RankCertainty, ScoreLine, TournamentTable
 from deepsea_arena.workers import local_workers
 from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.reader import read_bot
-from deepsea_cli.ladder.run import RunOutput, _show
+from deepsea_cli.ladder.run import RunOutput, print_result
 from deepsea_ladder.model import GameNote, Job, SeatLog, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
@@ -482,7 +482,7 @@ def test_bots_that_are_level_share_a_tournament(capsys: pytest.CaptureFixture[st
             confidence=0.95, pairs=2, open_pairs=2, least_games=300, most_games=1200
         ),
     )
-    _show(shared)
+    print_result(shared)
     out = capsys.readouterr().out
     assert (
         "ranks are sure with 95 % for 0 of 2 pairs of neighbours; for all it takes more games, "
@@ -492,7 +492,7 @@ def test_bots_that_are_level_share_a_tournament(capsys: pytest.CaptureFixture[st
     assert "anna, ben and cleo are level and share the tournament cup\n" in out
     assert out.count("\n1  ") == 3
     table = TournamentTable(lines=(), games=(), level=("anna", "ben"))
-    _show(structs.replace(shared, winners=("anna",), champion="anna", rounds=((table,),)))
+    print_result(structs.replace(shared, winners=("anna",), champion="anna", rounds=((table,),)))
     out = capsys.readouterr().out
     assert "round 1: anna and ben were level; the best seed, anna, advances\n" in out
     assert "\nanna wins the tournament cup\n" in out

@@ -20,7 +20,7 @@ from deepsea_arena.api.submissions import Archive
 from deepsea_bundle.reader import BotBundle
 from deepsea_cli.errors import Interrupted
 from deepsea_cli.ladder.options import Target
-from deepsea_cli.ladder.submit import CHUNK, RETRIES, followed, reporting, submit_bot
+from deepsea_cli.ladder.submit import CHUNK, RETRIES, follow_submission, submit_bot, with_reports
 from deepsea_ladder.model import Submission
 from deepsea_referee.bots.resolve import bundle_for_ladder
 from helpers.answering import (
@@ -81,20 +81,20 @@ class Watched:
         self._note_sent = sent or self._count
 
     def submit(self, archive: bytes = ARCHIVE) -> Submission:
-        package = reporting(Archive.of(archive, "greedy", KEY, CHUNK), self._note_sent)
+        package = with_reports(Archive.of(archive, "greedy", KEY, CHUNK), self._note_sent)
         with RemoteLadder(self.url, TOKEN) as ladder:
-            return followed(
+            return follow_submission(
                 ladder,
                 package,
-                news=self._news,
-                broken=lambda error: self.breaks.append(str(error)),
+                show=self._show,
+                report_break=lambda error: self.breaks.append(str(error)),
                 pause=self.pauses.append,
             )
 
     def _count(self, count: int) -> None:
         self.sent += count
 
-    def _news(self, now: Submission) -> None:
+    def _show(self, now: Submission) -> None:
         self.states.append(now.state)
         self.told.set()
 

@@ -17,7 +17,7 @@ from deepsea_arena.api.errors import ApiError
 from deepsea_arena.api.remote import RemoteLadder
 from deepsea_arena.api.submissions import Archive
 from deepsea_bundle.atomic import stored_files
-from deepsea_cli.ladder.submit import followed
+from deepsea_cli.ladder.submit import follow_submission
 from deepsea_ladder.bot_states import RIGHTS, BotDeed, changes_state
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.limits import USUAL_LIMITS
@@ -141,7 +141,7 @@ def by_command_from_afar(world: World, deed: BotDeed) -> None:
 
         archive = Archive.of(zipped(TEXTS[deed]), BOT, KEY, 1000)
         with RemoteLadder(url, token) as afar:
-            followed(afar, archive, news, broken=unexpected, pause=unexpected)
+            follow_submission(afar, archive, news, report_break=unexpected, pause=unexpected)
 
 
 WAYS: dict[str, Callable[[World, BotDeed], None]] = {

@@ -1,4 +1,4 @@
-"""Who may do what on a ladder, and how much: authors, tokens, codes, the audit, settings.
+"""Commands about rights on a ladder: authors, tokens, codes, the audit log, and its settings.
 
 Invariant: a secret is printed once, by the command that made it, and listed by none.
 """
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.accounts import CodeLine
 
 CUT = "- " * 31 + "8<"
+"""The line between two slips of paper."""
 
 VERBS = {
     "list": ("list_authors", "List authors with their role and state."),
@@ -58,18 +59,18 @@ def author() -> None:
 @place_option
 def list_authors(*, place: Place, as_json: bool) -> None:
     """List all authors with their role and state."""
-    with place.opened(own=True) as ladder:
-        lines = ladder.authors()
+    with place.open_ladder(needs_token=True) as ladder:
+        authors = ladder.authors()
     if as_json:
-        print_document({"authors": lines})
+        print_document({"authors": authors})
         return
     grid(
-        Column("author", [one.author for one in lines], text=True),
-        Column("role", [one.role for one in lines], text=True),
-        Column("state", [one.state for one in lines], text=True),
-        Column("bots", [str(one.bots) for one in lines]),
-        Column("tokens", [str(one.tokens) for one in lines]),
-        Column("since", [minute(one.created_at) for one in lines], spare=1),
+        Column("author", [line.author for line in authors], text=True),
+        Column("role", [line.role for line in authors], text=True),
+        Column("state", [line.state for line in authors], text=True),
+        Column("bots", [str(line.bots) for line in authors]),
+        Column("tokens", [str(line.tokens) for line in authors]),
+        Column("since", [minute(line.created_at) for line in authors], spare=1),
     )
 
 
@@ -89,7 +90,7 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
 
     if as_csv and as_json:
         raise UserError("choose one of --csv and --json")
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         page = ladder.overview(season=season_name or "")
     if as_json:
         print_document(page)
@@ -110,25 +111,25 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
 @place_option
 def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: bool) -> None:
     """List the tokens of AUTHOR, or from afar your own, without their secrets."""
-    with place.account(author) as ladder:
+    with place.open_account(author) as ladder:
         if revoke is not None:
             ladder.revoke_token(id=revoke)
-            whose = "" if author is None else f" of {author}"
-            echo(f"token {revoke}{whose} has ended, and what was open with it")
+            of_author = "" if author is None else f" of {author}"
+            echo(f"token {revoke}{of_author} has ended, and what was open with it")
             return
-        lines = ladder.tokens()
+        token_lines = ladder.tokens()
     if as_json:
-        print_document({"tokens": lines})
-    elif not lines:
+        print_document({"tokens": token_lines})
+    elif not token_lines:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
         grid(
-            Column("id", [str(one.id) for one in lines]),
-            Column("starts", [one.start for one in lines]),
-            Column("label", [one.label for one in lines], text=True),
-            Column("scopes", [" ".join(one.scopes) for one in lines]),
-            Column("last used", [one.last_used or "-" for one in lines], spare=1),
-            Column("until", [minute(one.expires_at) for one in lines]),
+            Column("id", [str(line.id) for line in token_lines]),
+            Column("starts", [line.start for line in token_lines]),
+            Column("label", [line.label for line in token_lines], text=True),
+            Column("scopes", [" ".join(line.scopes) for line in token_lines]),
+            Column("last used", [line.last_used or "-" for line in token_lines], spare=1),
+            Column("until", [minute(line.expires_at) for line in token_lines]),
         )
 
 
@@ -140,7 +141,7 @@ def reset(*, place: Place, author: str) -> None:
 
     For a token that was lost, or that somebody else may have seen.
     """
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         code = ladder.reset_author(author=author)
     click.echo(code.code)
 
@@ -151,9 +152,9 @@ def reset(*, place: Place, author: str) -> None:
 @place_option
 def rename(*, place: Place, author: str, name: str) -> None:
     """Give AUTHOR the new name NAME, with all bots and tokens."""
-    with place.opened(own=True) as ladder:
-        changed = ladder.rename_author(author=author, to=name)
-    echo(f"{author} is {changed.author} now")
+    with place.open_ladder(needs_token=True) as ladder:
+        line = ladder.rename_author(author=author, to=name)
+    echo(f"{author} is {line.author} now")
 
 
 @click.command("block")
@@ -162,13 +163,14 @@ def rename(*, place: Place, author: str, name: str) -> None:
 @place_option
 def block(*, place: Place, author: str, undo: bool) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
-    with place.opened(own=True) as ladder:
-        changed = ladder.block_author(author=author, blocked=not undo)
-    now = f"{changed.state}; `ladder author reset` prints a code for a new token"
-    if not undo:
-        bots = count(changed.bots, "bot")
-        now = f"blocked, with {bots} on the ladder; `ladder disable` takes a bot out"
-    echo(f"{changed.author} is {now}")
+    with place.open_ladder(needs_token=True) as ladder:
+        line = ladder.block_author(author=author, blocked=not undo)
+    if undo:
+        state = f"{line.state}; `ladder author reset` prints a code for a new token"
+    else:
+        bots = count(line.bots, "bot")
+        state = f"blocked, with {bots} on the ladder; `ladder disable` takes a bot out"
+    echo(f"{line.author} is {state}")
 
 
 @click.command("anonymise")
@@ -179,9 +181,9 @@ def anonymise(*, place: Place, author: str, yes: bool) -> None:
     """Remove the name and all rights of AUTHOR for good; bots and games stay."""
     if not yes:
         raise UserError(f"{author} would lose name and rights for good: say --yes")
-    with place.opened(own=True) as ladder:
-        changed = ladder.anonymise_author(author=author)
-    echo(f"{author} is {changed.author} now, with {count(changed.bots, 'bot')} on the ladder")
+    with place.open_ladder(needs_token=True) as ladder:
+        line = ladder.anonymise_author(author=author)
+    echo(f"{author} is {line.author} now, with {count(line.bots, 'bot')} on the ladder")
 
 
 @click.command("admin")
@@ -194,11 +196,11 @@ def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
     from deepsea_arena.api.local import ladder_of
 
     with open_store(store_text) as store:
-        made = ladder_of(store).admin_token(author, label)
+        new_token = ladder_of(store).admin_token(author, label)
     if as_json:
-        print_document(made)
+        print_document(new_token)
     else:
-        click.echo(made.token)
+        click.echo(new_token.token)
 
 
 @click.command("codes")
@@ -232,79 +234,93 @@ def codes(
     A code lets somebody in once. Who redeems one of --count chooses a name. One of --authors is for
     that author, who may be there already.
     """
-    from deepsea_arena.documents import csv_lines
-
     if slips + as_csv + as_json > 1:
         raise UserError("choose one of --slips, --csv and --json")
-    names = [] if authors_file is None else _names(authors_file)
-    making = bool(count or authors_file)
-    fits = count or names if making else not (days or slips or as_csv or url)
-    if not fits:
+    names = [] if authors_file is None else _read_names(authors_file)
+    is_making = bool(count or authors_file)
+    has_options_of_new_codes = bool(days or slips or as_csv or url)
+    if (is_making and not count and not names) or (not is_making and has_options_of_new_codes):
         raise UserError("say for how many: --count N, or --authors FILE")
-    if making and revoke is not None:
+    if is_making and revoke is not None:
         raise UserError("--revoke and new codes exclude each other")
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         if revoke is not None:
             ladder.revoke_code(id=revoke)
             echo(f"code {revoke} has ended")
             return
-        codes_shown = (
-            ladder.create_codes(count=count or 0, authors=names, days=days or 0)
-            if making
-            else ladder.codes()
-        )
+        if is_making:
+            lines = ladder.create_codes(count=count or 0, authors=names, days=days or 0)
+        else:
+            lines = ladder.codes()
     address = url.rstrip("/") if url else None
-    link = f"{address}/join#" if address else ""
     if as_json:
-        print_document({"codes": codes_shown})
+        print_document({"codes": lines})
     elif slips:
-        _print_slips(codes_shown, address)
-    elif as_csv:
-        rows = (
-            {"name": one.author, "code": one.code, "link": link and f"{link}{one.code}"}
-            for one in codes_shown
-        )
-        click.echo("".join(csv_lines(rows, ("name", "code", "link"))), nl=False)
-    elif making:
-        for one in codes_shown:
-            click.echo(f"{link}{one.code}  {one.author}".rstrip())
-    elif not codes_shown:
+        _print_slips(lines, address)
+    elif is_making:
+        _print_new_codes(lines, address, as_csv=as_csv)
+    elif not lines:
         echo("no code may be redeemed; `ladder codes --count N` makes some")
     else:
         grid(
-            Column("id", [str(one.id) for one in codes_shown]),
-            Column("for", [one.author or "anybody" for one in codes_shown], text=True),
-            Column("until", [minute(one.expires_at) for one in codes_shown]),
+            Column("id", [str(line.id) for line in lines]),
+            Column("for", [line.author or "anybody" for line in lines], text=True),
+            Column("until", [minute(line.expires_at) for line in lines]),
         )
 
 
-def _names(file: Path) -> list[str]:
-    """The names in a list of lines, or in the column `name` of a CSV file."""
+def _read_names(file: Path) -> list[str]:
+    """Return the names in a file: one on each line, or in the column `name` of a CSV file.
+
+    Empty lines and lines that begin with # have no name. A CSV file may have semicolons instead of
+    commas, as spreadsheets write them in some languages, and a mark of its encoding at its begin.
+    """
     lines = read_text(file).removeprefix("\ufeff").splitlines()
     if file.suffix.lower() != ".csv":
-        stripped = (line.strip() for line in lines)
+        stripped = [line.strip() for line in lines]
         return [line for line in stripped if line and not line.startswith("#")]
-    first = lines[0] if lines else ""
-    rows = list(csv.reader(lines, delimiter=";" if first.count(";") > first.count(",") else ","))
-    head = [cell.strip().lower() for cell in rows[0]] if rows else []
-    if "name" not in head:
+    first_line = lines[0] if lines else ""
+    delimiter = ";" if first_line.count(";") > first_line.count(",") else ","
+    rows = list(csv.reader(lines, delimiter=delimiter))
+    headings = [cell.strip().lower() for cell in rows[0]] if rows else []
+    if "name" not in headings:
         raise UserError(f"{file}: its first line names the columns, and none is `name`")
-    column = head.index("name")
-    return [row[column].strip() for row in rows[1:] if row[column:] and row[column].strip()]
+    column = headings.index("name")
+    cells = [row[column].strip() for row in rows[1:] if len(row) > column]
+    return [name for name in cells if name]
+
+
+def _print_new_codes(codes: Sequence[CodeLine], url: str | None, *, as_csv: bool) -> None:
+    """Print new codes, as links if the ladder's URL is given, each with its author if it has one.
+
+    As CSV they have a column for the author's name, one for the code, and one for the link.
+    """
+    from deepsea_arena.documents import csv_lines
+
+    link = f"{url}/join#" if url else ""
+    if as_csv:
+        rows = [
+            {"name": line.author, "code": line.code, "link": f"{link}{line.code}" if link else ""}
+            for line in codes
+        ]
+        click.echo("".join(csv_lines(rows, ("name", "code", "link"))), nl=False)
+        return
+    for line in codes:
+        click.echo(f"{link}{line.code}  {line.author}".rstrip())
 
 
 def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
-    """Slips to cut out, each with what somebody needs to join."""
-    for one in codes:
+    """Print slips to cut out: each has a code, how to use it, and until when."""
+    for line in codes:
         click.echo(CUT)
-        click.echo(f"Your code for the ladder{f': {one.author}' if one.author else ''}")
+        click.echo(f"Your code for the ladder{f': {line.author}' if line.author else ''}")
         click.echo()
-        click.echo(f"    {one.code}")
+        click.echo(f"    {line.code}")
         click.echo()
         if url:
             click.echo(f"In a browser:  {url}/join")
             click.echo(f"In a terminal: deepsea-referee ladder login {url} --code -")
-        click.echo(f"Good once, until {minute(one.expires_at)} UTC. Keep it to yourself.")
+        click.echo(f"Good once, until {minute(line.expires_at)} UTC. Keep it to yourself.")
     click.echo(CUT)
 
 
@@ -315,15 +331,16 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
 @place_option
 def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
     """Print the audit log, the newest entries first: who did what, from where."""
-    with place.opened(own=True, author=author or None) as ladder:
+    with place.open_ladder(needs_token=True, author=author or None) as ladder:
         entries = ladder.audit(limit=limit, everybody=not author)
     if as_json:
         print_document({"entries": entries})
         return
     for entry in entries:
-        who = f"{entry.actor or 'the ladder'}{f' at {entry.address}' if entry.address else ''}"
-        words = f": {entry.note}" if entry.note else ""
-        echo(f"{entry.at:%Y-%m-%d %H:%M:%S} {who}: {entry.kind} {entry.subject}{words}")
+        address = f" at {entry.address}" if entry.address else ""
+        actor = f"{entry.actor or 'the ladder'}{address}"
+        note = f": {entry.note}" if entry.note else ""
+        echo(f"{entry.at:%Y-%m-%d %H:%M:%S} {actor}: {entry.kind} {entry.subject}{note}")
 
 
 @click.command("settings")
@@ -342,15 +359,17 @@ def settings(
     if default and (name is None or value is not None):
         raise UserError("--default: name the setting, and no value")
     changes = default or value is not None
-    with place.opened(own=changes) as ladder:
+    with place.open_ladder(needs_token=changes) as ladder:
         if changes:
             ladder.set_setting(name=name or "", value=value)
         table = ladder.settings(name=name or "")
     if as_json:
         print_document({"settings": table})
         return
-    # Not a table that fits the terminal: no word of it is to be cut.
-    wide, unit = (max(len(getattr(one, key)) for one in table) for key in ("name", "unit"))
-    for one in table:
-        usual = "" if one.value == one.default else f" Default: {one.default:,}."
-        echo(f"{one.name:<{wide}}  {one.value:>11,} {one.unit:<{unit}}  {one.about}{usual}")
+    # Printed without `grid`, which cuts words to fit the terminal.
+    name_width = max(len(line.name) for line in table)
+    unit_width = max(len(line.unit) for line in table)
+    for line in table:
+        unit = f"{line.unit:<{unit_width}}"
+        changed = "" if line.value == line.default else f" Default: {line.default:,}."
+        echo(f"{line.name:<{name_width}}  {line.value:>11,} {unit}  {line.about}{changed}")

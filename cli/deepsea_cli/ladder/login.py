@@ -1,4 +1,4 @@
-"""`ladder login`, `logout` and `whoami`: who one is at a ladder on another machine.
+"""`ladder login`, `logout` and `whoami`: the user's account at a ladder on another machine.
 
 Invariant: a code or a token is typed without being shown, or read from stdin; it is no argument.
 """
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
 
 FROM_STDIN = "-"
+"""Value of --code: the code is typed, or read from stdin."""
 _LONGEST_SECRET = 1000
+"""Characters that are read of a secret on stdin."""
 _LONGEST_LABEL = 40
+"""Characters of a token's label that is the name of this machine."""
 
 
 @click.command("login")
@@ -62,22 +65,24 @@ def login(
         raise UserError("--author and --label belong to --code")
     from deepsea_arena.api.remote import RemoteLadder
 
-    known = options.read_logins()
+    logins = options.read_logins()
     url = options.read_url(url)
-    pinned = _certificate(url, fingerprint)
-    with RemoteLadder(url, None, pinned) as ladder:
-        ladder.server()  # before a secret is typed in vain
-        options.write_logins(known)  # and before a code is spent whose token could not be kept
+    certificate = _certificate_to_pin(url, fingerprint)
+    with RemoteLadder(url, None, certificate) as ladder:
+        # Two trials: before a secret is typed, the ladder answers; and before a code is used up,
+        # the file can be written in which its token is kept.
+        ladder.server()
+        options.write_logins(logins)
         secret = _secret("invite code" if code else "token")
         if code is not None:
             token, account = _redeem(ladder, secret, author or "", label)
         else:
             token = options.checked_token(secret, "what was typed")
-            with RemoteLadder(url, token, pinned) as own:
-                account = own.who_am_i()
-    login = options.StoredLogin(token=token, author=account.author, certificate=pinned)
-    options.write_logins(known.with_login(url, login))
-    echo(f"logged in at {url} as {_described(account)}")
+            with RemoteLadder(url, token, certificate) as ladder_with_token:
+                account = ladder_with_token.who_am_i()
+    login = options.StoredLogin(token=token, author=account.author, certificate=certificate)
+    options.write_logins(logins.with_login(url, login))
+    echo(f"logged in at {url} as {_account_words(account)}")
     echo(f"the token is in {options.logins_file()}")
     if VARIABLE in os.environ or Path(default_store()).exists():
         name = options.name_of(url)
@@ -100,20 +105,20 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
     target = options.default_target() if url is None else options.find_target(url)
     if target is None or target.login is None:
         raise UserError("you are not logged in there" if url else "you are not logged in anywhere")
-    trouble = ""
+    problem = ""
     try:
         login = target.login
         with RemoteLadder(target.url, login.token, login.certificate) as ladder:
             ladder.revoke_token(id=ladder.who_am_i().token_id)
     except ApiError as error:
         # A token that the ladder does not take has ended already.
-        trouble = "" if error.kind is RefusalKind.UNAUTHENTICATED else str(error)
+        problem = "" if error.kind is RefusalKind.UNAUTHENTICATED else str(error)
     except (RemoteError, UserError) as error:
-        trouble = str(error)
+        problem = str(error)
     options.write_logins(options.read_logins().without(target.url))
     echo(f"logged out of {target.url}")
-    if trouble:
-        echo(f"its token could not be ended, and is valid until you revoke it: {trouble}")
+    if problem:
+        echo(f"its token could not be ended, and is valid until you revoke it: {problem}")
         ctx.exit(NEGATIVE)
 
 
@@ -125,78 +130,91 @@ def whoami(*, remote: str | None, as_json: bool) -> None:
     target = options.default_target() if remote is None else options.find_target(remote)
     if target is None:
         raise UserError("you are not logged in anywhere: run `deepsea-referee ladder login URL`")
-    with target.authorised().opened() as ladder:
+    with target.authorised().connect() as ladder:
         account = ladder.who_am_i()
     if as_json:
         print_document({"account": account})
     else:
-        echo(f"{_described(account)} at {target.url}")
+        echo(f"{_account_words(account)} at {target.url}")
 
 
-def _certificate(url: str, wanted: str | None) -> str | None:
-    """The certificate to pin, if the system does not trust it; asks the user."""
+def _certificate_to_pin(url: str, fingerprint: str | None) -> str | None:
+    """Return the certificate that is accepted at a URL from now on, and no other one, as PEM.
+
+    With a fingerprint it is the one that the ladder offers, which must have this fingerprint.
+    Without one it is None if the system trusts the ladder's certificate; if not, the user is asked
+    to compare its fingerprint. Raises UserError if the certificate is not accepted.
+    """
     from deepsea_arena.api import remote as certificates
     from deepsea_arena.api.errors import UnknownCertificate
     from deepsea_arena.api.remote import RemoteLadder, offered_certificate
 
     if not url.startswith("https:"):
-        if wanted is not None:
+        if fingerprint is not None:
             raise UserError(f"--fingerprint: {url} has no certificate")
         return None
-    why = ""
-    if wanted is None:
+    reason = ""
+    if fingerprint is None:
         try:
             with RemoteLadder(url) as ladder:
                 ladder.server()
         except UnknownCertificate as error:
-            why = error.why
+            reason = error.why
         else:
             return None
-    offered = offered_certificate(url)
-    found = certificates.fingerprint(offered)
-    if wanted is not None:
-        if not certificates.same_fingerprint(wanted, found):
+    certificate = offered_certificate(url)
+    offered = certificates.fingerprint(certificate)
+    if fingerprint is not None:
+        if not certificates.same_fingerprint(fingerprint, offered):
             raise UserError(
-                f"the certificate of {url} has another fingerprint, {found}: "
+                f"the certificate of {url} has another fingerprint, {offered}: "
                 "do not log in, and ask who runs it"
             )
-        return offered
-    click.echo(f"The certificate of {url} is not known to this machine: {printable(why)}.")
-    click.echo(f"Its fingerprint is {found}")
+        return certificate
+    click.echo(f"The certificate of {url} is not known to this machine: {printable(reason)}.")
+    click.echo(f"Its fingerprint is {offered}")
     if not sys.stdin.isatty():
         raise UserError("ask who runs the ladder for it, compare, and give it with --fingerprint")
     if not click.confirm("Is this the one that you got from who runs the ladder?"):
         raise UserError("nothing was sent: ask who runs the ladder for its fingerprint")
-    return offered
+    return certificate
 
 
-def _secret(what: str) -> str:
-    """A secret, typed without being shown, or the first line of stdin."""
+def _secret(kind: str) -> str:
+    """Read a secret of a kind ("token", "invite code"): typed unseen, or the first line of stdin.
+
+    Raises UserError if it is empty.
+    """
     if sys.stdin.isatty():
-        text = click.prompt(what.capitalize(), hide_input=True, default="", show_default=False)
+        text = click.prompt(kind.capitalize(), hide_input=True, default="", show_default=False)
     else:
         text = sys.stdin.readline(_LONGEST_SECRET)
     if not text.strip():
-        hint = "" if what == "invite code" else "; who has an invite code adds --code -"
-        raise UserError(f"there is no {what}: type it, or give it on stdin{hint}")
+        hint = "" if kind == "invite code" else "; who has an invite code adds --code -"
+        raise UserError(f"there is no {kind}: type it, or give it on stdin{hint}")
     return str(text).strip()
 
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
+    """Redeem an invite code, and return the new token with its account.
+
+    Without a label the token gets the name of this machine. If the code is for a new author and no
+    name was given, the error says how to give one.
+    """
     from deepsea_arena.api.errors import ApiError
 
-    used_for = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
+    token_label = label or printable(platform.node())[:_LONGEST_LABEL] or "command line"
     try:
-        found = ladder.redeem(code=code, author=author, label=used_for)
+        redeemed = ladder.redeem(code=code, author=author, label=token_label)
     except ApiError as error:
         if author or "choose a name" not in str(error):
             raise
         raise UserError(f"{error}, with --author NAME") from None
-    return options.checked_token(found.token, "what the ladder gave"), found.account
+    return options.checked_token(redeemed.token, "what the ladder gave"), redeemed.account
 
 
-def _described(account: Account) -> str:
-    may = ", ".join(account.scopes) or "nothing"
-    return (
-        f"{account.author} ({account.role}), who may {may}, until {minute(account.expires_at)} UTC"
-    )
+def _account_words(account: Account) -> str:
+    """Return an account in words: its author and role, and the scopes and end of its token."""
+    scopes = ", ".join(account.scopes) or "nothing"
+    until = minute(account.expires_at)
+    return f"{account.author} ({account.role}), who may {scopes}, until {until} UTC"

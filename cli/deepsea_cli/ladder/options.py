@@ -1,15 +1,14 @@
-"""Options of the ladder's commands: which ladder, which season, and a season's settings.
+"""Options of the ladder's commands: the ladder, the season and its settings, and stored logins.
 
-A ladder is on this machine, or asked from afar.
-Invariants: `--remote` and `--store` exclude each other; without them it is that of the variable,
-else the one in the user's data folder, else the one that the user logged in to last; what is
-printed does not depend on which.
+Start reading at `Place`: a ladder is on this machine, or on another one, and `open_ladder` opens
+either. `Target` is a ladder on another machine, with the user's token from the file of logins.
 
-Ladders on other machines: how users write their addresses, and the file with the user's tokens.
-
-Invariants: an address that was accepted is safe for a token: it has TLS, or it is this machine;
-nobody but the user may read the file, and one that others can read is refused; it is written whole
-or not at all; no token is ever an argument, part of a message or of a URL.
+Invariants: `--remote` and `--store` exclude each other; without them the ladder is that of the
+variable, else the one in the user's data folder, else the one that the user logged in to last; the
+output does not depend on which. An address that was accepted is safe for a token: it has TLS, or it
+is this machine; nobody but the user may read the file of logins, and one that others can read is
+refused; it is written whole or not at all; no token is ever an argument, part of a message or of a
+URL.
 """
 
 from __future__ import annotations
@@ -58,23 +57,30 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 VARIABLE = "DEEPSEA_LADDER"
+"""The environment variable with the ladder's file or URL."""
 FIRST_SEASON = "main"
+"""Name of a ladder's first season, unless another one is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a ladder is: `store_text` is a file or URL of a database, if `remote` is None."""
+    """The place of the ladder that a command is about: on this machine, or on another one."""
 
     store_text: str
+    """File or URL of the ladder's database, if it is on this machine."""
     remote: Target | None
+    """The ladder on another machine; None if it is on this one."""
     verbose: bool
 
     @contextmanager
-    def opened(self, *, author: str | None = None, own: bool = False) -> Iterator[LadderApi]:
-        """The ladder, for as long as it is used.
+    def open_ladder(
+        self, *, author: str | None = None, needs_token: bool = False
+    ) -> Iterator[LadderApi]:
+        """Open the ladder; it is closed at the end of `with`.
 
-        own     whether it is about somebody's own account, and so needs a token from afar
-        author  whose account, for a ladder on this machine
+        `needs_token` says that the command is about the caller's own account or rights: on another
+        machine UserError is raised unless the user is logged in there. `author` names the account
+        that is meant on this machine; on another one, the token says whose it is.
         """
         if self.remote is None:
             from deepsea_arena.api.local import ladder_of
@@ -84,19 +90,23 @@ class Place:
             return
         if author is not None:
             raise UserError(f"AUTHOR: at {self.remote.url} your token says who you are")
-        with (self.remote.authorised() if own else self.remote).opened() as ladder:
+        target = self.remote.authorised() if needs_token else self.remote
+        with target.connect() as ladder:
             yield ladder
 
     @contextmanager
-    def account(self, author: str | None) -> Iterator[LadderApi]:
-        """The ladder with AUTHOR's account, or from afar with the caller's."""
+    def open_account(self, author: str | None) -> Iterator[LadderApi]:
+        """Open the ladder with AUTHOR's account; on another machine, with that of the token."""
         if self.remote is None and author is None:
             raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
-        with self.opened(author=author, own=True) as ladder:
+        with self.open_ladder(author=author, needs_token=True) as ladder:
             yield ladder
 
     def refuse_options(self, **given: object) -> None:
-        """Refuse options that are for a ladder on this machine alone; names as in Python."""
+        """Raise UserError if the ladder is on another machine and one of these options is given.
+
+        Options are named as parameters in Python; None and False say that one is not given.
+        """
         names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
         if self.remote is not None and names:
             raise UserError(
@@ -105,20 +115,20 @@ class Place:
             )
 
     def note(self, line: str) -> None:
-        """Say something to those who have asked for it with -v."""
+        """Print a line to stderr, if the user asked for more with -v."""
         if self.verbose:
             click.echo(line, err=True)
 
 
 def place_option(function: _F) -> _F:
-    """Add the parameter `place` to a command, of --store, --remote and --verbose."""
+    """Add the options --store, --remote and --verbose to a command, as its parameter `place`."""
 
     @wraps(function)
     def command(
-        *arguments: Any, store_text: str, remote: str | None, verbose: bool, **rest: Any
+        *arguments: Any, store_text: str, remote: str | None, verbose: bool, **options: Any
     ) -> Any:
         place = _place(click.get_current_context(), store_text, remote, verbose=verbose)
-        return function(*arguments, place=place, **rest)
+        return function(*arguments, place=place, **options)
 
     with_remote = click.option(
         "--remote", metavar="NAME|URL", help="A ladder on another machine; see `ladder login`."
@@ -130,14 +140,18 @@ def place_option(function: _F) -> _F:
 
 
 def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: bool) -> Place:
-    given = ctx.get_parameter_source("store_text")
-    if remote is not None:
-        if given is ParameterSource.COMMANDLINE:
-            raise UserError("--remote and --store exclude each other")
+    """Return the place of the ladder that the options mean.
 
+    If they name none, and there is no ladder in the user's data folder, it is the ladder of the
+    last login. Raises UserError if there is none either.
+    """
+    source = ctx.get_parameter_source("store_text")
+    if remote is not None:
+        if source is ParameterSource.COMMANDLINE:
+            raise UserError("--remote and --store exclude each other")
         return Place(store_text, find_target(remote), verbose)
     target = None
-    if given is ParameterSource.DEFAULT and not Path(default_store()).exists():
+    if source is ParameterSource.DEFAULT and not Path(default_store()).exists():
         target = default_target()
         if target is None:
             raise UserError(
@@ -148,7 +162,7 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
 
 
 def default_store() -> str:
-    """The default ladder, in the user's data folder."""
+    """Return the file of the default ladder, in the user's data folder."""
     data = os.environ.get("XDG_DATA_HOME", "")
     # By the XDG specification: a path that is not absolute counts as not set.
     base = Path(data) if data.startswith("/") else Path.home() / ".local" / "share"
@@ -156,12 +170,13 @@ def default_store() -> str:
 
 
 def _checked_store(_ctx: click.Context, _option: click.Parameter, text: str) -> str:
-    refuse_odd_text("--store", text)  # the variable is no argument
+    # All arguments were checked before; the text may come from the variable.
+    refuse_odd_text("--store", text)
     return text
 
 
 def store_option(function: _F) -> _F:
-    """Add the parameter `store_text` to a command."""
+    """Add the option --store to a command, as its parameter `store_text`."""
     option = click.option(
         "--store",
         "store_text",
@@ -177,7 +192,10 @@ def store_option(function: _F) -> _F:
 def read_time(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> datetime | None:
-    """A time of RFC 3339; one without an offset from UTC would be another one elsewhere."""
+    """Read an option's value as a time of RFC 3339; None if it is not given.
+
+    A time needs its offset from UTC: without one it would mean another time on another machine.
+    """
     if value is None:
         return None
     from deepsea_ladder.model import NO_TIME, parse_time
@@ -188,6 +206,7 @@ def read_time(
 
 
 SETTLED = "settled"
+"""Value of --until for a run that ends when the order of the standings is settled."""
 until_option = click.option(
     "--until",
     metavar="settled|TIME",
@@ -197,7 +216,7 @@ until_option = click.option(
 
 
 def make_workers(store: Store, workers: int | None, cluster: str | None) -> MakePool:
-    """The workers of a run: processes, or those of a cluster."""
+    """Return the maker of a run's pool of workers: processes here, or those of a Dask cluster."""
     from deepsea_arena.workers import cluster_workers, local_workers
 
     refuse_workers_of_cluster(cluster, workers)
@@ -211,46 +230,54 @@ season_option = click.option(
 )
 
 
-def _given(read: Callable[[str], _T]) -> Callable[[object, object, str | None], _T | None]:
-    """A callback that reads an option where it is given."""
+def _reader(read: Callable[[str], _T]) -> Callable[[object, object, str | None], _T | None]:
+    """Return a click callback that reads an option's text with `read`, and None as None."""
     return lambda _context, _parameter, text: None if text is None else read(text)
 
 
-def _seats(text: str) -> tuple[int, ...]:
+def _read_seats(text: str) -> tuple[int, ...]:
+    """Read numbers of seats such as `2,3,4`; raises UserError for other texts."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise UserError(f"--seats {text!r}: write numbers such as 4 or 2,3,4") from None
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _read_packages(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def settings_options(function: _F) -> _F:
-    """Add a season's settings to a command, each with the season's default; see `season_from`."""
+    """Add an option for each of a season's settings to a command; `season_from` reads them.
+
+    The last option is added first, as decorators are, so that help lists them in their order.
+    """
     from deepsea_ladder.season import Season  # here, for the commands that have no settings
 
-    usual = Season(FIRST_SEASON)
-    for option in reversed([*_settings(usual)]):
+    for option in reversed([*_settings(Season(FIRST_SEASON))]):
         function = option(function)
     return function
 
 
-def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
-    """The options; the parameter `limits__processes` is the setting `limits.processes`."""
+def _settings(defaults: Season) -> Iterator[Callable[[_F], _F]]:
+    """Yield the options of a season's settings, with the settings of `defaults` in their help.
+
+    The parameter of a setting in a table has two underscores for the dot: `limits__processes` is
+    the setting `limits.processes`.
+    """
     from deepsea_ladder.season import Isolation
 
-    def setting(flag: str, place: str, about: str, **more: Any) -> Callable[[_F], _F]:
-        more.setdefault("show_default", f"{attrgetter(place)(usual)}")
-        return click.option(flag, place.replace(".", "__"), help=about, **more)
+    def setting(flag: str, name: str, about: str, **more: Any) -> Callable[[_F], _F]:
+        more.setdefault("show_default", f"{attrgetter(name)(defaults)}")
+        return click.option(flag, name.replace(".", "__"), help=about, **more)
 
-    def switch(flag: str, place: str, about: str) -> Callable[[_F], _F]:
-        return setting(flag, place, about, is_flag=True, show_default=False)
+    def switch(flag: str, name: str, about: str) -> Callable[[_F], _F]:
+        return setting(flag, name, about, is_flag=True, show_default=False)
 
-    rules = {"metavar": "NAME|FILE.toml", "callback": _given(load_rules), "show_default": False}
+    rules = {"metavar": "NAME|FILE.toml", "callback": _reader(load_rules), "show_default": False}
     yield setting("--rules", "rules", RULES_HELP, **rules)
-    seats = {"callback": _given(_seats), "show_default": ",".join(map(str, usual.seats))}
+    seats_default = ",".join(map(str, defaults.seats))
+    seats = {"callback": _reader(_read_seats), "show_default": seats_default}
     about = "Bots at a table; several numbers mix sizes."
     yield setting("--seats", "seats", about, metavar="N[,N]...", **seats)
     about = "Time for each decision, and a bank for each game for longer ones."
@@ -258,7 +285,8 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
     about = "Isolation of bots; `process` is for bots that you trust."
     yield setting("--isolation", "isolation", about, type=click.Choice(get_args(Isolation)))
     about = "Packages that bots may use beside the SDK, such as numpy==2.1.0; you install them."
-    packages = {"callback": _given(_words), "show_default": ",".join(usual.packages) or "none"}
+    packages_default = ",".join(defaults.packages) or "none"
+    packages = {"callback": _reader(_read_packages), "show_default": packages_default}
     yield setting("--packages", "packages", about, metavar="NAME[,NAME]...", **packages)
     about = "Memory limit of a bot with all its processes."
     yield setting("--memory", "limits.memory_mib", about, metavar="MIB", type=WholeNumber(1))
@@ -275,7 +303,7 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
         "TrueSkill's beta, in points of skill: how much luck decides a single game; 8 is right for "
         "two seats."
     )
-    beta = {"type": DecimalNumber(0, min_open=True), "show_default": f"{usual.rating.beta:g}"}
+    beta = {"type": DecimalNumber(0, min_open=True), "show_default": f"{defaults.rating.beta:g}"}
     yield setting("--beta", "rating.beta", about, metavar="X", **beta)
     yield path_option(
         "--settings",
@@ -286,7 +314,11 @@ def _settings(usual: Season) -> Iterator[Callable[[_F], _F]]:
 
 
 def season_from(name: str | None, given: dict[str, Any]) -> Season:
-    """The season that the options describe; without a name it has the file's, or is `main`."""
+    """Return the season that a command's options describe, over those of its file of settings.
+
+    `given` are the parameters that `settings_options` added. Without a name the season has that of
+    the file, or is `main`. Raises SeasonError if a setting makes no sense.
+    """
     from deepsea_arena.seasons import season_settings
     from deepsea_ladder.errors import SeasonError
     from deepsea_ladder.season import Season
@@ -298,15 +330,17 @@ def season_from(name: str | None, given: dict[str, Any]) -> Season:
             base = Season.from_toml(read_text(file), name, FIRST_SEASON)
         except SeasonError as error:
             raise SeasonError(f"{file}: {error}") from None
-    # A flag that is not given says nothing.
-    chosen = {key: one for key, one in given.items() if one is not None and one is not False}
-    return season_settings(
-        base.with_settings({key.replace("__", "."): one for key, one in chosen.items()})
-    )
+    # A flag that is not given is False: then the setting of the file holds.
+    settings = {
+        parameter.replace("__", "."): value
+        for parameter, value in given.items()
+        if value is not None and value is not False
+    }
+    return season_settings(base.with_settings(settings))
 
 
 def open_store(text: str) -> Store:
-    """Open the ladder; raises `StoreError` if there is none."""
+    """Open the ladder at a file or database on this machine; raises StoreError if there is none."""
     if text.startswith(("http://", "https://")):
         raise UserError(f"{text} is a ladder on another machine: name it with --remote")
     check_is_here(text)
@@ -316,10 +350,12 @@ def open_store(text: str) -> Store:
 
 
 def check_is_here(text: str) -> None:
-    """Raise UserError if the only ladder that the user knows is on another machine."""
+    """Raise UserError if the user has no ladder on this machine, and a login to one on another.
+
+    Without such a login the store's own error says that there is no ladder.
+    """
     if text != default_store() or Path(text).exists():
         return
-
     if (target := default_target()) is not None:
         raise UserError(
             f"this is done on the ladder's machine alone: run it where {target.url} is "
@@ -327,26 +363,38 @@ def check_is_here(text: str) -> None:
         )
 
 
+# ----- Logins at ladders on other machines
+
 TOKEN_VARIABLE = "DEEPSEA_LADDER_TOKEN"
+"""The environment variable with a token that is used instead of that of a login."""
 FORMAT = "deepsea-ladders/1"
+"""The format that the file of logins names."""
 LONGEST = 500
+"""Characters of an address."""
 _PORTS = {"http": 80, "https": 443}
 _PREFIX = re.compile(r"[A-Za-z0-9._~/-]*")
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _LARGEST = 1 << 20
+"""Bytes that are read of the file of logins."""
 _TOKEN = re.compile(r"[A-Za-z0-9_.-]{16,200}")
 
 
 def read_url(text: str) -> str:
-    """The one way to write a ladder's address. Raises UserError if it is none, or not safe."""
+    """Return a ladder's address in the one form in which it is stored and compared.
+
+    The form has lower case, no usual port and no slash at its end. Raises UserError if the text is
+    no address, or if a token sent there could be read by others.
+    """
     if "@" in text:
         raise UserError("the address of a ladder has no user and no password in it")
-    none = UserError(f"{quoted(text)} is no address of a ladder, such as https://ladder.example")
+    no_address = UserError(
+        f"{quoted(text)} is no address of a ladder, such as https://ladder.example"
+    )
     try:
         parts = urlsplit(text.strip()[:LONGEST])
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise none from None
+        raise no_address from None
     if (
         parts.scheme not in _PORTS
         or not _HOST.fullmatch(host)
@@ -356,28 +404,31 @@ def read_url(text: str) -> str:
         or ".." in parts.path
         or port == 0
     ):
-        raise none
+        raise no_address
     if parts.scheme == "http" and not is_loopback(host):
         raise UserError(
             f"{quoted(text)}: without TLS everybody on the way could read the token; use https://"
         )
-    place = f"[{host}]" if ":" in host else host
+    location = f"[{host}]" if ":" in host else host
     if port not in (None, _PORTS[parts.scheme]):
-        place += f":{port}"
-    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+        location += f":{port}"
+    return f"{parts.scheme}://{location}{parts.path.rstrip('/')}"
 
 
 def name_of(url: str) -> str:
-    """By which users may call a ladder: its URL without the scheme."""
+    """Return the name by which users may call a ladder: its URL without the scheme."""
     return url.partition("://")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogin:
+    """A login at a ladder on another machine, as the user's file has it."""
+
     token: str = field(repr=False)
     author: str
+    """Name of the author whose token it is."""
     certificate: str | None = None
-    """The one certificate that is accepted there, as PEM; None: any that the system trusts."""
+    """The only certificate that is accepted there, as PEM; None: any that the system trusts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,22 +437,28 @@ class Logins:
 
     ladders: Mapping[str, StoredLogin] = field(default_factory=dict)
     default: str | None = None
-    """The URL of the one that is meant where none is named."""
+    """The URL of the ladder that is meant if a command names none."""
     format: str = field(default="", compare=False)
+    """The format of the file; "" until they are written."""
 
     def with_login(self, url: str, login: StoredLogin) -> Logins:
-        """With another one, which is the default from now on."""
+        """Return the logins with another one, which is the default from now on."""
         return Logins({**self.ladders, url: login}, url)
 
     def without(self, url: str) -> Logins:
-        """Without one; the default is then the last of the others."""
-        rest = {name: login for name, login in self.ladders.items() if name != url}
-        default = self.default if self.default != url else next(reversed(rest), None)
-        return Logins(rest, default)
+        """Return the logins without that at a URL.
+
+        If it was the default, the newest of the others is the default now.
+        """
+        others = {name: login for name, login in self.ladders.items() if name != url}
+        default = self.default
+        if default == url:
+            default = [*others][-1] if others else None
+        return Logins(others, default)
 
 
 def logins_file() -> Path:
-    """The file with the user's tokens, in its folder for settings."""
+    """Return the path of the file with the user's tokens, in the user's folder for settings."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # By the XDG specification: a path that is not absolute counts as not set.
     if not Path(base).is_absolute():
@@ -411,14 +468,20 @@ def logins_file() -> Path:
 
 
 def checked_token(text: str, where: str) -> str:
-    """The text, if it can be a token. Raises UserError, which does not show it."""
+    """Return the text if it can be a token.
+
+    Raises UserError if not, with the words in `where` for the text, which it does not show.
+    """
     if not _TOKEN.fullmatch(text):
         raise UserError(f"{where} is no token of a ladder: one begins with dsl_ and has no spaces")
     return text
 
 
 def read_logins() -> Logins:
-    """The logins; none if there is no file. Raises UserError if others can read it."""
+    """Read the file of logins; without a file there are none.
+
+    Raises UserError if the file is damaged, or if other users of this machine can read it.
+    """
     path = logins_file()
     try:
         with path.open("rb") as file:
@@ -444,6 +507,7 @@ def read_logins() -> Logins:
 
 
 def write_logins(logins: Logins) -> None:
+    """Write the file of logins, which nobody but the user can read."""
     path = logins_file()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(path, json_text(replace(logins, format=FORMAT)), mode=0o600)
@@ -451,21 +515,26 @@ def write_logins(logins: Logins) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A ladder on another machine, and what is known of the user there."""
+    """A ladder on another machine, with the user's login and token there."""
 
     url: str
     login: StoredLogin | None
+    """The stored login; None if there is none."""
     token: str | None = field(repr=False)
-    """That of the environment, else that of the login; None asks as a visitor."""
+    """The token of the environment, else that of the login; None for a visitor without one."""
 
-    def opened(self) -> RemoteLadder:
+    def connect(self) -> RemoteLadder:
+        """Return a client of the ladder with the user's token; it is closed at the end of `with`.
+
+        If the login has a certificate of the ladder's own, no other one is accepted.
+        """
         from deepsea_arena.api.remote import RemoteLadder
 
         pinned = None if self.login is None else self.login.certificate
         return RemoteLadder(self.url, self.token, pinned)
 
     def authorised(self) -> Target:
-        """This one, if there is a token; raises UserError if there is none."""
+        """Return this target if the user has a token; raises UserError if there is none."""
         if self.token is None:
             raise UserError(
                 f"you are not logged in at {self.url}: run "
@@ -475,31 +544,37 @@ class Target:
 
 
 def find_target(text: str) -> Target:
-    """The ladder that `text` names: its URL, or that of a login without its scheme."""
+    """Return the ladder that a text names: by its URL, or as a login's URL without the scheme."""
     logins = read_logins()
-    return _target(logins, read_url(text) if "://" in text else _named(logins, text))
+    return _target(logins, read_url(text) if "://" in text else _url_of_login(logins, text))
 
 
 def default_target() -> Target | None:
-    """The ladder of the last login; None if there is none."""
+    """Return the ladder of the last login; None if there is none."""
     logins = read_logins()
     return None if logins.default is None else _target(logins, logins.default)
 
 
 def _target(logins: Logins, url: str) -> Target:
+    """Return the ladder at a URL, with its login; the token of the environment goes first."""
     login = logins.ladders.get(url)
-    if given := os.environ.get(TOKEN_VARIABLE, "").strip():
-        return Target(url, login, checked_token(given, f"${TOKEN_VARIABLE}"))
+    if token := os.environ.get(TOKEN_VARIABLE, "").strip():
+        return Target(url, login, checked_token(token, f"${TOKEN_VARIABLE}"))
     return Target(url, login, None if login is None else login.token)
 
 
-def _named(logins: Logins, text: str) -> str:
-    known = list(logins.ladders)
-    found = [url for url in known if text.lower() in (name_of(url).lower(), urlsplit(url).hostname)]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(map(name_of, found or known))
-    if found:
+def _url_of_login(logins: Logins, text: str) -> str:
+    """Return the URL of the login that a text names: by its host alone, or also port and path.
+
+    Raises UserError, with the names that can be meant, if there is none or more than one.
+    """
+    urls = list(logins.ladders)
+    key = text.lower()
+    matches = [url for url in urls if key in (name_of(url).lower(), urlsplit(url).hostname)]
+    if len(matches) == 1:
+        return matches[0]
+    names = ", ".join(map(name_of, matches or urls))
+    if matches:
         raise UserError(f"{quoted(text)} is several ladders: name one of {names}")
     hint = f"; you are logged in at {names}" if names else ""
     raise UserError(f"there is no login at {quoted(text)}{hint}; for another ladder write its URL")

@@ -1,6 +1,6 @@
-"""`ladder run` and `tournament`: plays the ladder's games.
+"""`ladder run` and `tournament`: commands that play the ladder's games.
 
-stdout has the summary; progress (on a terminal) and problems (always) go to stderr.
+They print the summary to stdout, and progress (on a terminal) and problems (always) to stderr.
 """
 
 from __future__ import annotations
@@ -60,15 +60,16 @@ if TYPE_CHECKING:
 
 
 class RunOutput(RunWatcher):
-    """Prints progress (on a terminal) and problems (always) to stderr; a tournament's to stdout.
+    """Prints a run's progress (on a terminal) and its problems (always) to stderr.
 
-    quiet  print nothing to stdout
+    The rounds of a tournament go to stdout, unless it is quiet.
     """
 
     def __init__(self, *, quiet: bool = True) -> None:
         self._quiet = quiet
         self._progress: Progress | None = None
         self._void = 0
+        """Games that were void in this run."""
 
     def begins(self, season: str, games: int | None) -> None:
         self.close()
@@ -90,19 +91,21 @@ class RunOutput(RunWatcher):
     def analysed(self, game_id: str, state: TaskState, note: str) -> None:
         print_error(f"analysis of game {game_id}: {state}, {note}")
 
-    def compared(self, found: StoredComparison) -> None:
+    def compared(self, comparison: StoredComparison) -> None:
         from deepsea_arena.bots import verdict_line
 
-        print_error(f"{found.version.label}: {verdict_line(found).words}")
+        print_error(f"{comparison.version.label}: {verdict_line(comparison).words}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
+        """Print a result's refusal and the bots that it got suspended, and count the game."""
         if receipt.status is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
         for name in receipt.suspended:
             print_error(f"{name} is suspended")
         if self._progress is not None:
+            is_accepted = receipt.status is ReceiptStatus.ACCEPTED
             note = f"{self._void} void" if self._void else ""
-            self._progress.advance(receipt.status is ReceiptStatus.ACCEPTED, note)
+            self._progress.advance(is_accepted, note)
 
     def failed(self, job: Job, reason: str) -> None:
         self._void += 1
@@ -127,39 +130,44 @@ class RunOutput(RunWatcher):
 
 
 class TalkingStop(Stop):
-    """Confirms a signal on stderr: not in the signal's handler, where nothing may be written."""
+    """A request to stop that is confirmed on stderr.
+
+    It is confirmed in `clear`, which the run calls after each wait: in the signal's handler nothing
+    may be written.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._said = StopRequest.GO_ON
+        self._confirmed = StopRequest.GO_ON
 
     def clear(self) -> None:
+        """End the wait, and print what a new request to stop does."""
         super().clear()
-        if self.requested is StopRequest.FINISH and self._said is StopRequest.GO_ON:
+        if self.requested is StopRequest.FINISH and self._confirmed is StopRequest.GO_ON:
             print_error("finishing the games that are being played; Ctrl-C hands them back")
-        self._said = self.requested
+        self._confirmed = self.requested
 
 
 def print_report(report: RunReport, *, has_no_end: bool = False) -> int:
-    """Print a run's summary; returns the exit status. Raises `Interrupted` if it was stopped.
+    """Print a run's summary, and return the command's exit status.
 
-    has_no_end  a request to stop is the end that the run is expected to have
+    Raises Interrupted if the run was stopped, unless it has no other end than that, as a service.
     """
-    counted = (
+    counts = (
         (report.void, "void"),
         (report.refused, "refused"),
         (report.duplicates, "played by others too"),
     )
-    extra = [f"{number} {words}" for number, words in counted if number]
-    played = f"{count(report.accepted, 'game')} of season {report.season}"
+    games = f"{count(report.accepted, 'game')} of season {report.season}"
     if report.ended is RunEnd.STOPPED:
-        back = f", {report.handed_back} handed back" if report.handed_back else ""
-        words = f"after {played}{back}; nothing is lost"
+        handed_back = f", {report.handed_back} handed back" if report.handed_back else ""
+        ending = f"after {games}{handed_back}; nothing is lost"
         if not has_no_end:
-            raise Interrupted(words)
-        echo(f"ended {words}")
+            raise Interrupted(ending)
+        echo(f"ended {ending}")
         return DONE
-    echo(", ".join([f"{played} played", *extra]))
+    other_games = [f"{number} {words}" for number, words in counts if number]
+    echo(", ".join([f"{games} played", *other_games]))
     for name in report.suspended:
         echo(f"{name} was suspended: see `ladder bot {name}` for the reason")
     match report.ended:
@@ -317,12 +325,12 @@ def tournament(
     given |= {"seats": seats, "meetings": meetings, "top": top or 0, "games": games or 0}
     if place.remote is not None:
         place.refuse_options(workers=workers, cluster=cluster)
-        with place.opened(own=True) as ladder:
+        with place.open_ladder(needs_token=True) as ladder:
             begun = ladder.begin_tournament(**given, season=season_name or "")
         if as_json:
             print_document(begun)
         else:
-            _show_begun(begun.tournament, place.remote.url)
+            _print_begun(begun.tournament, place.remote.url)
         return
     plays_here("ladder tournament")
     from deepsea_arena.runner import RunStopped, open_ladder
@@ -343,16 +351,18 @@ def tournament(
     if as_json:
         print_document(result)
     else:
-        _show(result)
+        print_result(result)
 
 
-def _show_begun(line: TournamentLine, url: str) -> None:
+def _print_begun(line: TournamentLine, url: str) -> None:
+    """Print that a tournament of a ladder on another machine is begun, and where to watch it."""
     games = f", {line.played} of {count(line.games, 'game')} played" if line.games else ""
     echo(f"{line.kind} {line.name} of {count(line.bots, 'bot')} is begun{games}")
     echo(f"the ladder's runner plays it, and shows it at {url}/tournaments/{line.name}")
 
 
-def _show(result: TournamentResult) -> None:
+def print_result(result: TournamentResult) -> None:
+    """Print a tournament's scores, its rounds or its final, its winner and its seed."""
     lines = result.scores
     click.echo()
     grid(
@@ -364,13 +374,14 @@ def _show(result: TournamentResult) -> None:
         Column("points", [number(line.mean_points) for line in lines]),
     )
     click.echo()
-    if line := shared_wins([one.wins for one in lines], result.games):
-        echo(line)
+    if sentence := shared_wins([line.wins for line in lines], result.games):
+        echo(sentence)
     if result.final is not None:
-        _show_final(result.final, result.games)
-    for place, tables in enumerate(result.rounds, 1):
-        for level in (table.level for table in tables if table.level):
-            echo(f"round {place}: {_joined(level)} were level; the best seed, {level[0]}, advances")
+        _print_final(result.final, result.games)
+    for round_number, tables in enumerate(result.rounds, 1):
+        for level in [table.level for table in tables if table.level]:
+            bots = _joined(level)
+            echo(f"round {round_number}: {bots} were level; the best seed, {level[0]}, advances")
     if result.champion is not None or result.final is None:
         echo(_winners(result))
     if result.certainty is not None:
@@ -379,36 +390,39 @@ def _show(result: TournamentResult) -> None:
 
 
 def _joined(names: Sequence[str]) -> str:
+    """Return two or more names as `a, b and c`."""
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _winners(result: TournamentResult) -> str:
+    """Return the sentence that names a tournament's winner, or those who share it."""
     match result.winners:
         case ():
             return f"nobody wins the tournament {result.tournament}"
-        case (one,):
-            return f"{one} wins the tournament {result.tournament}"
-        case several:
-            return f"{_joined(several)} are level and share the tournament {result.tournament}"
+        case (winner,):
+            return f"{winner} wins the tournament {result.tournament}"
+        case winners:
+            return f"{_joined(winners)} are level and share the tournament {result.tournament}"
 
 
-def _show_final(final: FinalReport, games: int) -> None:
-    """Print who left when and why, and who won."""
-    left = final.left
+def _print_final(final: FinalReport, games: int) -> None:
+    """Print which bots left a final, when and why, and which ones won or may win it."""
+    lines = final.left
     click.echo()
     grid(
-        Column("left", [line.bot for line in left], text=True),
-        Column("after games", [f"{line.after_games:,}" for line in left]),
-        Column("behind", [line.behind or "(withdrawn)" for line in left], text=True),
-        Column("by", ["" if line.lead is None else percent(line.lead) for line in left]),
+        Column("left", [line.bot for line in lines], text=True),
+        Column("after games", [f"{line.after_games:,}" for line in lines]),
+        Column("behind", [line.behind or "(withdrawn)" for line in lines], text=True),
+        Column("by", ["" if line.lead is None else percent(line.lead) for line in lines]),
     )
     click.echo()
-    names, several = ", ".join(final.winners), final.top > 1
+    names = ", ".join(final.winners)
+    has_several_winners = final.top > 1
     if not names:
         echo("all bots have left")
     elif final.decided:
-        best = f"the best {final.top} are" if several else "the best is"
+        best = f"the best {final.top} are" if has_several_winners else "the best is"
         echo(f"sure with {percent(final.confidence)}: {best} {names}")
     else:
-        best = f"among the best {final.top}" if several else "the best"
+        best = f"among the best {final.top}" if has_several_winners else "the best"
         echo(f"not decided after {count(games, 'game')}: {best} may be {names}")

@@ -1,4 +1,4 @@
-"""`ladder init`, `season`, `deadline`, `pause` and `close`: a ladder and its seasons.
+"""`ladder init`, `season`, `deadline`, `pause` and `close`: commands about a ladder's seasons.
 
 A season's settings never change: other settings are another season. Bots belong to the ladder and
 play in every season.
@@ -93,11 +93,11 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
 @settings_options
 def season(*, place: Place, name: str, deadline: datetime | None, **settings: Any) -> None:
     """Open the season NAME, in which every bot starts without games."""
-    opened = season_from(name, settings)
+    season_settings = season_from(name, settings)
     until = "" if deadline is None else deadline.isoformat()
-    with place.opened(own=True) as ladder:
-        found = ladder.open_season(settings=json.loads(opened.to_json()), deadline=until)
-    _print_season(found, here=place.remote is None)
+    with place.open_ladder(needs_token=True) as ladder:
+        info = ladder.open_season(settings=json.loads(season_settings.to_json()), deadline=until)
+    _print_season(info, is_here=place.remote is None)
 
 
 @click.command("deadline")
@@ -121,32 +121,37 @@ def deadline(
     With --author this author may submit until TIME, after everybody else, and with --remove no
     longer than others. From afar, changes are for admins, and authors read their own deadline.
     """
-
     if remove and time is not None:
         raise UserError("TIME and --remove exclude each other")
     if author and not remove and time is None:
         raise UserError("say until when this author may submit, or --remove")
     season, changes = season_name or "", remove or time is not None
-    with place.opened(own=changes) as ladder:
+    with place.open_ladder(needs_token=changes) as ladder:
         if changes:
-            wanted = "none" if time is None else time.isoformat()
-            found, is_admins = ladder.set_deadline(season=season, until=wanted, author=author), True
+            until = "none" if time is None else time.isoformat()
+            control = ladder.set_deadline(season=season, until=until, author=author)
+            is_for_all = True
         else:
-            found, is_admins = _shown_deadline(ladder, season)
-        refused = ladder.server().submissions_refused
+            control, is_for_all = _read_deadline(ladder, season)
+        refusal = ladder.server().submissions_refused
     if as_json:
-        print_document(found)
+        print_document(control)
         return
-    until, bots = found.season.submissions_until, "bots" if is_admins else "your bots"
-    last = "it is closed" if until is None else f"{minute(until)} UTC"
-    echo(f"season {found.season.name} takes in {bots} until {last}")
-    print_extensions(found.extensions)
-    if refused:
-        echo(f"now: {refused}")
+    bots = "bots" if is_for_all else "your bots"
+    last_time = control.season.submissions_until
+    end = "it is closed" if last_time is None else f"{minute(last_time)} UTC"
+    echo(f"season {control.season.name} takes in {bots} until {end}")
+    print_extensions(control.extensions)
+    if refusal:
+        echo(f"now: {refusal}")
 
 
-def _shown_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]:
-    """The deadline for everybody with all extensions, and True; or the caller's own, and False."""
+def _read_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]:
+    """Return the deadline of a season, and True if it is that for everybody.
+
+    An admin gets the deadline for everybody with all extensions; others may not see these, and get
+    their own deadline.
+    """
     from deepsea_arena.api.accounts import SeasonControl
 
     try:
@@ -166,10 +171,10 @@ def pause(*, place: Place, name: str | None, undo: bool) -> None:
 
     Runs and servers wait meanwhile; submissions are checked.
     """
-    with place.opened(own=True) as ladder:
-        found = ladder.pause_season(season=name or "", paused=not undo).season
+    with place.open_ladder(needs_token=True) as ladder:
+        season = ladder.pause_season(season=name or "", paused=not undo).season
     state = "is played" if undo else "is paused: no game is started until `pause --undo`"
-    echo(f"season {found.name} {state}")
+    echo(f"season {season.name} {state}")
 
 
 @click.command("close")
@@ -187,7 +192,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
 
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         closed = ladder.close_season(season=name, at_once=at_once)
         if closed.unfinished is not None:
             _print_unfinished(name, closed.unfinished)
@@ -205,6 +210,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
 
 
 def _print_unfinished(name: str, unfinished: Unfinished) -> None:
+    """Print why a season is not closed yet: its bots that must play, and its submissions."""
     echo(f"season {name} takes in no more bots, and is not closed yet:")
     for bot in unfinished.bots:
         games = count(unfinished.games, "game")
@@ -215,7 +221,10 @@ def _print_unfinished(name: str, unfinished: Unfinished) -> None:
 
 
 def _print_winner(table: Standings) -> None:
-    """Say who stands first, and how probably that bot is more skilled than the second."""
+    """Print which bot wins a season, and how probably it is more skilled than the second one.
+
+    Nobody wins if two bots share the first rank, or if none has a rank.
+    """
     from deepsea_ladder.rating import Rating
     from deepsea_ladder.standings import certainty
 
@@ -225,16 +234,22 @@ def _print_winner(table: Standings) -> None:
         echo(f"nobody wins season {season}")
         return
     winner, *others = ranked
-    words = f"{winner.bot} v{winner.version} wins season {season}"
+    sentence = f"{winner.bot} v{winner.version} wins season {season}"
     if others:
         second = others[0]
-        sure = certainty(*(Rating(line.mu, (line.high - line.mu) / 2) for line in ranked[:2]))
-        words += f", better than {second.bot} v{second.version} with a probability of "
-        words += percent(sure)
-    echo(words)
+        # A line's `high` is two standard deviations above its mean.
+        ratings = [Rating(line.mu, (line.high - line.mu) / 2) for line in (winner, second)]
+        probability = percent(certainty(*ratings))
+        sentence += f", better than {second.bot} v{second.version} with a probability of "
+        sentence += probability
+    echo(sentence)
 
 
-def _print_season(season: SeasonInfo, *, here: bool = True) -> None:
+def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
+    """Print a new season's settings, and the commitment to the seed of its games.
+
+    If the ladder is on this machine, a note says if the sandbox does not work here.
+    """
     from deepsea_arena.seasons import missing_sandbox
 
     seats = " or ".join(map(str, season.seats))
@@ -248,8 +263,8 @@ def _print_season(season: SeasonInfo, *, here: bool = True) -> None:
     echo(f"commitment to its games' seed: {commitment} (`ladder status --json` has all of it)")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
-    if here and (trouble := missing_sandbox(season.isolation)):
+    if is_here and (problem := missing_sandbox(season.isolation)):
         echo(
-            f"note: the sandbox does not work here: {trouble}; or open a season "
+            f"note: the sandbox does not work here: {problem}; or open a season "
             "with --isolation process"
         )

@@ -33,6 +33,7 @@ from deepsea_rules.printable import quoted
 CERTIFICATE = "cert.pem"
 KEY = "key.pem"
 LONGEST_DAYS = 3650
+"""Days for which a certificate may be made."""
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
@@ -144,26 +145,26 @@ def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
     """
     from deepsea_arena.api.remote import fingerprint
 
-    names = ",".join(map(_alternative, hosts))
+    names = ",".join(map(_alternative_name, hosts))
     certificate, key = folder / CERTIFICATE, folder / KEY
     for path in (certificate, key):
         if path.exists():
             raise UserError(f"{path} is there already; name another folder")
-    made, secret = _made(names, days)
+    certificate_pem, key_pem = _make_certificate(names, days)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(key, secret, mode=0o600)
-    write_atomically(certificate, made)
+    write_atomically(key, key_pem, mode=0o600)
+    write_atomically(certificate, certificate_pem)
     echo(f"{certificate} and {key}, for {', '.join(hosts)}, good for {days} days")
-    echo(f"fingerprint: {fingerprint(made)}")
+    echo(f"fingerprint: {fingerprint(certificate_pem)}")
     host = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
-    serving = ["deepsea-referee", "ladder", "serve", "--host", "0.0.0.0", "--port", "8443"]
-    serving += ["--public-url", f"https://{host}:8443"]
-    serving += ["--tls-cert", str(certificate), "--tls-key", str(key)]
-    echo(shlex.join(serving))
+    command = ["deepsea-referee", "ladder", "serve", "--host", "0.0.0.0", "--port", "8443"]
+    command += ["--public-url", f"https://{host}:8443"]
+    command += ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    echo(shlex.join(command))
 
 
-def _alternative(host: str) -> str:
-    """A name of the certificate, as OpenSSL wants it."""
+def _alternative_name(host: str) -> str:
+    """Return a host as OpenSSL wants it in `subjectAltName`: `IP:10.0.0.1` or `DNS:host`."""
     try:
         return f"IP:{ipaddress.ip_address(host)}"
     except ValueError:
@@ -173,17 +174,19 @@ def _alternative(host: str) -> str:
     return f"DNS:{host}"
 
 
-def _made(names: str, days: int) -> tuple[str, str]:
-    """A certificate and its key, as PEM."""
+def _make_certificate(names: str, days: int) -> tuple[str, str]:
+    """Make a certificate for the alternative names by openssl, and return it with its key, as PEM.
+
+    Both are made in a temporary folder, so that the key is never where others may read.
+    """
     openssl = shutil.which("openssl")
     if openssl is None:
         raise UserError(
             "the program openssl makes certificates; install it: apt-get install openssl"
         )
-    # Made in a folder of its own: the key is never in a place that others may read.
-    with tempfile.TemporaryDirectory() as name:
-        certificate, key = Path(name, CERTIFICATE), Path(name, KEY)
-        done = subprocess.run(
+    with tempfile.TemporaryDirectory() as folder:
+        certificate, key = Path(folder, CERTIFICATE), Path(folder, KEY)
+        process = subprocess.run(
             [
                 *(openssl, "req", "-x509", "-newkey", "ec"),
                 *("-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-sha256"),
@@ -197,7 +200,7 @@ def _made(names: str, days: int) -> tuple[str, str]:
             check=False,
             stdin=subprocess.DEVNULL,
         )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["it says nothing"]
+        if process.returncode:
+            lines = process.stderr.strip().splitlines() or ["it says nothing"]
             raise UserError(f"openssl makes no certificate: {lines[-1]}")
         return certificate.read_text(encoding="ascii"), key.read_text(encoding="ascii")

@@ -1,14 +1,13 @@
-"""Results of a ladder: standings, bots, games, records, logs; and bots taken out or back in.
+"""Commands about a ladder's results: standings, bots, games, records, logs and analyses.
 
-JSON and CSV have the numbers without rounding.
-
-`ladder analyse`: what each decision of a game of the ladder was worth.
+`withdraw` and `disable`, which take a bot out, are here, too. JSON and CSV have the numbers without
+rounding.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -52,15 +51,16 @@ if TYPE_CHECKING:
     from deepsea_arena.games import GamesPage
     from deepsea_arena.ladder_analyses import AnalysisFound
     from deepsea_ladder.model import GameLine, LadderAnalysis, SeatLog
+    from deepsea_ladder.standings import CoursePoint
     from deepsea_ladder.store import Store
 
 
 POINTS = 8
-"""Points of a rating's history that are shown."""
+"""Number of points of a rating's history in its table."""
 ERROR_LINES = 12
-"""How much of the newest error is shown."""
+"""Number of lines of the newest error that are printed, its last ones."""
 FAULTY = 10
-"""Games with faults that are listed, the newest first; JSON has more."""
+"""Number of games with faults in the list, the newest first; JSON has more."""
 
 
 @click.command("standings")
@@ -87,7 +87,7 @@ def standings(
     from deepsea_arena.documents import csv_lines
     from deepsea_arena.standings import CSV_COLUMNS, csv_rows
 
-    with place.opened() as ladder:
+    with place.open_ladder() as ladder:
         page = ladder.standings(
             season=season_name or "", everybody=everybody, best_of_author=best_of_author
         )
@@ -117,54 +117,70 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    with place.opened() as ladder:
+    with place.open_ladder() as ladder:
         page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
     if plot is not None:
-        _draw(page, plot)
+        _write_plot(page, plot)
     if as_json:
         print_document(page)
     else:
-        _show(page)
+        _print_profile(page)
         if plot is not None:
             echo(f"plots: {plot}")
 
 
-def _draw(page: BotProfile, plot: Path) -> None:
+def _write_plot(page: BotProfile, file: Path) -> None:
+    """Draw the rating history of a bot, and write it to a file."""
     from deepsea_web.plots import course
 
     season = page.season
     facts = f"season {season.name}, rules {season.rules!r}, clock {season.clock}"
-    write_plot(plot, page.bot, facts, [course(page.bot, page.course)])
+    write_plot(file, page.bot, facts, [course(page.bot, page.course)])
 
 
-def _show(page: BotProfile) -> None:
-    state = f": {page.reason}" if page.reason else ""
-    echo(f"{page.bot} by {page.author} is {page.state}{state}")
-    for one in page.versions:
-        echo(f"version {one.version} of {minute(one.submitted_at)}, digest {one.digest[:16]}")
+def _print_profile(page: BotProfile) -> None:
+    """Print everything about a bot: its state, and the results of its version in the season."""
+    reason = f": {page.reason}" if page.reason else ""
+    echo(f"{page.bot} by {page.author} is {page.state}{reason}")
+    for line in page.versions:
+        echo(f"version {line.version} of {minute(line.submitted_at)}, digest {line.digest[:16]}")
     click.echo()
     echo(f"version {page.version} in season {page.season.name}")
-    for line in page.verdicts:
-        echo(line.words)
+    for verdict in page.verdicts:
+        echo(verdict.words)
     columns = standing_columns([page.standing] if page.standing else [])
     grid(*(column for column in columns if column.head not in ("rank", "bot", "author")))
-    courses = [one.points for one in page.course if one.version == page.version]
-    if not courses:
+    histories = [line.points for line in page.course if line.version == page.version]
+    if not histories:
         echo("it has not played yet")
         return
+    click.echo()
+    _print_history(histories[0])
+    click.echo()
+    _print_opponents(page)
+    click.echo()
+    _print_seats(page)
+    click.echo()
+    _print_faults(page)
+
+
+def _print_history(history: Sequence[CoursePoint]) -> None:
+    """Print some points of a rating's history, spread evenly over its games."""
     from deepsea_arena.bots import spread
     from deepsea_ladder.rating import Rating
 
-    points = spread(courses[0], POINTS)
-    click.echo()
+    points = spread(history, POINTS)
     grid(
         Column("after game", [str(point.games) for point in points]),
         Column("rating", [number(point.rating) for point in points]),
         Column("skill", [number(point.mu) for point in points]),
         Column("±", [number(Rating(point.mu, point.sigma).margin) for point in points]),
     )
+
+
+def _print_opponents(page: BotProfile) -> None:
+    """Print the bot's results against the opponents that it met most often."""
     lines = page.opponents
-    click.echo()
     grid(
         Column("against", [f"{line.bot} v{line.version}" for line in lines], text=True),
         Column("games", [str(line.games) for line in lines]),
@@ -175,41 +191,44 @@ def _show(page: BotProfile) -> None:
     )
     if page.opponents_of > len(lines):
         echo(f"these are the {len(lines)} that it met most often, of {page.opponents_of}")
-    seats = page.seats
-    click.echo()
+
+
+def _print_seats(page: BotProfile) -> None:
+    """Print the bot's results in each seat, by the number of players; "all" are all seats."""
+    lines = page.seats
+    letters = ["all" if line.seat is None else SEAT_LETTERS[line.seat] for line in lines]
     grid(
-        Column("players", [str(one.players) for one in seats]),
-        Column("seat", ["all" if s.seat is None else SEAT_LETTERS[s.seat] for s in seats]),
-        Column("games", [str(one.games) for one in seats]),
-        Column("wins", [str(one.wins) for one in seats]),
-        Column("placement", [number(one.mean_placement, 2) for one in seats]),
-        Column("points", [number(one.mean_points) for one in seats]),
-        Column("faults", [str(one.faults) for one in seats]),
+        Column("players", [str(line.players) for line in lines]),
+        Column("seat", letters),
+        Column("games", [str(line.games) for line in lines]),
+        Column("wins", [str(line.wins) for line in lines]),
+        Column("placement", [number(line.mean_placement, 2) for line in lines]),
+        Column("points", [number(line.mean_points) for line in lines]),
+        Column("faults", [str(line.faults) for line in lines]),
     )
-    click.echo()
-    _show_faults(page)
 
 
-def _show_faults(page: BotProfile) -> None:
+def _print_faults(page: BotProfile) -> None:
+    """Print the bot's newest faults, and the end of the newest error that one of them raised."""
     if not page.faults:
         echo("no faults")
         return
-    shown, games = page.faults[:FAULTY], page.faulty_games
-    newest = f", the newest {len(shown)} of them" if games > len(shown) else ""
+    faults, games = page.faults[:FAULTY], page.faulty_games
+    newest = f", the newest {len(faults)} of them" if games > len(faults) else ""
     echo(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
-    for fault in shown:
-        end = "; it forfeited" if fault.forfeit else ""
+    for fault in faults:
+        seat = SEAT_LETTERS[fault.seat]
         detail = f": {fault.detail}" if fault.detail else ""
+        forfeit = "; it forfeited" if fault.forfeit else ""
         echo(
-            f"  {fault.game_id} seat {SEAT_LETTERS[fault.seat]}, decision "
-            f"{fault.decision}: {fault.fault}{detail}{end}"
+            f"  {fault.game_id} seat {seat}, decision {fault.decision}: "
+            f"{fault.fault}{detail}{forfeit}"
         )
-    for fault in shown:
-        if fault.error is not None:  # that of the newest one
-            where = f"the error in {fault.game_id}; `ladder log GAME` has it with the output"
-            echo(f"{where} of the bot:")
-            echo_lines("\n".join(fault.error.splitlines()[-ERROR_LINES:]), "    ")
-            return
+    errors = [(fault.game_id, fault.error) for fault in faults if fault.error is not None]
+    if errors:
+        game_id, error = errors[0]
+        echo(f"the error in {game_id}; `ladder log GAME` has it with the output of the bot:")
+        echo_lines("\n".join(error.splitlines()[-ERROR_LINES:]), "    ")
 
 
 @click.command("verdicts")
@@ -230,7 +249,7 @@ def verdicts(
     from deepsea_arena.bots import VERDICT_COLUMNS
     from deepsea_arena.documents import csv_lines, to_json, to_object
 
-    with place.opened() as ladder:
+    with place.open_ladder() as ladder:
         page = ladder.verdicts(bot=name or "", season=season_name or "")
     if as_json:
         print_json(to_json(page))
@@ -255,9 +274,9 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
     """
     place.refuse_options(reason=reason)
     if place.remote is not None:
-        with place.opened(own=True) as ladder:
-            gone = ladder.withdraw(bot=name)
-        echo(f"{gone.bot} is {gone.state}: {gone.reason}")
+        with place.open_ladder(needs_token=True) as ladder:
+            line = ladder.withdraw(bot=name)
+        echo(f"{line.bot} is {line.state}: {line.reason}")
         return
     with open_store(place.store_text) as store:
         bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
@@ -279,10 +298,10 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
     if undo is (reason != ""):
         raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")
     state = "active" if undo else "disabled"
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         bot = ladder.set_bot_state(bot=name, state=state, reason=reason)
-    now = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
-    echo(f"{bot.bot} is {now}")
+    words = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
+    echo(f"{bot.bot} is {words}")
 
 
 @click.command("games")
@@ -312,9 +331,11 @@ def games(
     as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
-    with place.opened() as ladder:
-        ask = partial(ladder.games, season=season, bot=bot, against=against)
-        page = _newest(partial(ask, faults=faults, lost=lost), limit)
+    with place.open_ladder() as ladder:
+        read_page = partial(
+            ladder.games, season=season, bot=bot, against=against, faults=faults, lost=lost
+        )
+        page = _read_newest(read_page, limit)
     if as_json:
         print_document(page)
         return
@@ -325,28 +346,37 @@ def games(
     )
 
 
-def _newest(ask: Callable[..., GamesPage], limit: int) -> GamesPage:
-    """The newest games, asked for page by page."""
+def _read_newest(read_page: Callable[..., GamesPage], limit: int) -> GamesPage:
+    """Return the newest games up to a limit, read in as many pages of the ladder as it takes.
+
+    `read_page` reads a page with the arguments `limit` and `before`. The field `older` of the result
+    is that of the last page.
+    """
     from msgspec import structs
 
     from deepsea_arena.games import MOST_GAMES
 
-    page = ask(limit=min(limit, MOST_GAMES))
+    page = read_page(limit=min(limit, MOST_GAMES))
     while page.older is not None and len(page.games) < limit:
-        more = ask(limit=min(MOST_GAMES, limit - len(page.games)), before=page.older)
-        page = structs.replace(more, games=page.games + more.games)
+        missing = limit - len(page.games)
+        next_page = read_page(limit=min(MOST_GAMES, missing), before=page.older)
+        page = structs.replace(next_page, games=page.games + next_page.games)
     return page
 
 
 def _result(game: GameLine) -> str:
-    """The placements of a game, the best first; `!` marks forfeits."""
+    """Return the result of a game: placement, bot and points of each seat, the best first.
+
+    `!` marks a seat that was forfeited. Bots have their version if one plays in several versions.
+    """
     seats = game.by_placement()
-    several = len({seat.bot for seat in seats}) < len(seats)  # versions of a bot
-    return ", ".join(
-        f"{seat.placement} {seat.bot}{f' v{seat.version}' if several else ''} "
-        f"{seat.points}{'!' if seat.forfeit else ''}"
-        for seat in seats
-    )
+    has_versions = len({seat.bot for seat in seats}) < len(seats)
+    parts: list[str] = []
+    for seat in seats:
+        version = f" v{seat.version}" if has_versions else ""
+        forfeit = "!" if seat.forfeit else ""
+        parts.append(f"{seat.placement} {seat.bot}{version} {seat.points}{forfeit}")
+    return ", ".join(parts)
 
 
 @click.command("record")
@@ -354,7 +384,7 @@ def _result(game: GameLine) -> str:
 @place_option
 def record(*, place: Place, game_id: str) -> None:
     """Print the record of GAME, to be shown and verified like any other."""
-    with place.opened() as ladder:
+    with place.open_ladder() as ladder:
         click.echo(ladder.record(game_id=game_id), nl=False)
 
 
@@ -386,24 +416,25 @@ def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_
 
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
-    with place.opened() as ladder:
+    with place.open_ladder() as ladder:
         logs = ladder.log(game_id=game_id)
-    shown = [one for one in logs if seat in (None, SEAT_LETTERS[one.seat])]
+    seat_logs = [line for line in logs if seat in (None, SEAT_LETTERS[line.seat])]
     if as_json:
-        print_document({"logs": shown})
-    elif not shown:
+        print_document({"logs": seat_logs})
+    elif not seat_logs:
         where = f" for seat {seat}" if seat else ""
         echo(
             f"nothing of game {game_id} is kept{where}: no fault and no note there, or an older one"
         )
     else:
-        for one in shown:
-            _show_log(one)
-    if not shown:
+        for seat_log in seat_logs:
+            _print_log(seat_log)
+    if not seat_logs:
         ctx.exit(NEGATIVE)
 
 
-def _show_log(log: SeatLog) -> None:
+def _print_log(log: SeatLog) -> None:
+    """Print the error, the output and the notes that a bot left of a game in one seat."""
     from deepsea_sdk.bot import Note
 
     echo(f"seat {SEAT_LETTERS[log.seat]}, {log.bot}:")
@@ -432,47 +463,58 @@ def analyse(
     Exit status: 0 asked for or printed, 1 it could not be made.
     """
     if place.remote is not None:
-        found, record = _from_afar(place, game_id, wait=wait)
+        analysis, record = _analyse_remotely(place, game_id, wait=wait)
     else:
         with open_store(place.store_text) as store:
-            found, record = _here(store, game_id, wait=wait), store.games.record(game_id)
+            analysis = _analyse_here(store, game_id, wait=wait)
+            record = store.games.record(game_id)
     if as_json:
-        document = json.loads(found.document) if found.document else None
-        print_document({"done": found.done, "last": found.last, "document": document})
+        document = json.loads(analysis.document) if analysis.document else None
+        print_document({"done": analysis.done, "last": analysis.last, "document": document})
     else:
-        _print(found, game_id, record, show_all=show_all)
-    if found.last is not None and found.last.state == "failed":
+        _print_analysis(analysis, game_id, record, show_all=show_all)
+    if analysis.last is not None and analysis.last.state == "failed":
         ctx.exit(NEGATIVE)
 
 
-def _here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
+def _analyse_here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
+    """Request the analysis of a game of a ladder on this machine, and return its present state.
+
+    With `wait` it is made at once, whatever waits before it. Raises Interrupted if that is stopped;
+    then a run of the ladder makes it later.
+    """
     from deepsea_arena.ladder_analyses import found_of, plan
 
-    asked = store.analyses.request(game_id, None, plan(), store.settings.limits())
-    if wait and not asked.state.is_final:
+    analysis = store.analyses.request(game_id, None, plan(), store.settings.limits())
+    if wait and not analysis.state.is_final:
         needs_linux("ladder analyse --wait with a ladder here")
         from deepsea_arena.background_work import do_now
         from deepsea_arena.handlers import ANALYSES
 
         with closing(Stop()) as stop:
-            ended = do_now(ANALYSES, store, asked.id, _Said(), stop)
-        if not ended:
+            has_ended = do_now(ANALYSES, store, analysis.id, _ProblemPrinter(), stop)
+        if not has_ended:
             raise Interrupted("; the analysis waits for `ladder run`")
     return found_of(store, game_id)
 
 
-class _Said(RunWatcher):
-    """Says what goes wrong while an analysis is made."""
+class _ProblemPrinter(RunWatcher):
+    """Prints problems to stderr while an analysis is made."""
 
     def trouble(self, message: str) -> None:
         print_error(message)
 
 
-def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
-    with place.opened() as ladder:
+def _analyse_remotely(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
+    """Request the analysis of a game on another machine, and return its state and the record.
+
+    Reading needs no login, and requesting does: it is requested only if there is none yet. With
+    `wait` the function returns when it has been made.
+    """
+    with place.open_ladder() as ladder:
         if ladder.analysis(game_id=game_id).may_be_asked:
-            with place.opened(own=True) as own:  # only this needs a token
-                own.request_analysis(game_id=game_id)
+            with place.open_ladder(needs_token=True) as ladder_with_token:
+                ladder_with_token.request_analysis(game_id=game_id)
         if wait:
             for step in filter(None, ladder.watch_analysis(game_id=game_id)):
                 ahead = f", {step.ahead} before it" if step.ahead else ""
@@ -480,27 +522,30 @@ def _from_afar(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound
         return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id)
 
 
-def _print(found: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
-    if found.document:
+def _print_analysis(analysis: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
+    """Print the newest result of a game's analysis, and the state of one that has no result yet."""
+    if analysis.document:
         from deepsea_arena.analysis_document import read_analysis
         from deepsea_arena.documents import DocumentError
         from deepsea_cli.analysis_report import report_game
 
         try:
-            document = read_analysis(found.document)
-            analysis = document.analysis(GameRecord.from_json(record))
+            document = read_analysis(analysis.document)
+            game_analysis = document.analysis(GameRecord.from_json(record))
         except DocumentError as error:
             raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
-        report_game(analysis, document.settings, show_all=show_all, policy=document.policy)
-    last = found.last
+        report_game(game_analysis, document.settings, show_all=show_all, policy=document.policy)
+    last = analysis.last
     if last is not None and last.state != "done":
-        if found.document:
+        if analysis.document:
             click.echo()
-        echo(f"analysis of {game_id}: {_words(last)}")
+        echo(f"analysis of {game_id}: {_progress_words(last)}")
 
 
-def _words(last: LadderAnalysis) -> str:
-    """How far an analysis is that has no result."""
-    if last.state == "queued":
-        return f"queued, {last.ahead} before it" if last.ahead else "queued, it is next"
-    return f"{last.state}: {last.reason}" if last.state == "failed" else str(last.state)
+def _progress_words(analysis: LadderAnalysis) -> str:
+    """Return the progress of an analysis without a result: its place in the queue, or its state."""
+    if analysis.state == "queued":
+        return f"queued, {analysis.ahead} before it" if analysis.ahead else "queued, it is next"
+    if analysis.state == "failed":
+        return f"failed: {analysis.reason}"
+    return str(analysis.state)

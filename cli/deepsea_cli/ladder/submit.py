@@ -46,11 +46,11 @@ KIB = 1024
 CHUNK = 32 * KIB
 """Bytes of an upload that are sent at a time."""
 RETRIES = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 30.0)
-"""Seconds before each further attempt; after news they begin anew."""
+"""Seconds before each further attempt; after a step of the submission they begin anew."""
 LONGEST_WAIT = 60
-"""Seconds that a ladder may ask for."""
+"""Longest wait before an attempt that a ladder may ask for, in seconds."""
 MOST_BREAKS = 100
-"""Broken connections after which it is given up, whatever came between."""
+"""Broken connections after which the command gives up, whatever came between."""
 Note = Callable[[str], object]
 
 
@@ -84,22 +84,25 @@ def submit(
             bot_uids=ctx.get_parameter_source("bot_uids") is ParameterSource.COMMANDLINE
         )
         bundle = bundle_for_ladder(path, name)
-        ended = submit_bot(place.remote.authorised(), bundle, place.note)
+        submission = submit_bot(place.remote.authorised(), bundle, place.note)
     elif author is None:
         raise click.UsageError("Missing option '--author'.", ctx)
     else:
         plays_here("ladder submit to a ladder here")
         bundle = bundle_for_ladder(path, name)
-        ended = _submit_here(place, bundle, author)
-    _print_end(ended, bundle, path)
-    if place.remote is None and ended.author != author:
-        echo(f"note: {author} was there as {ended.author}; names that differ in case are one")
-    if ended.state != "accepted":
+        submission = _submit_here(place, bundle, author)
+    _print_outcome(submission, bundle, path)
+    if place.remote is None and submission.author != author:
+        echo(f"note: {author} was there as {submission.author}; names that differ in case are one")
+    if submission.state != "accepted":
         ctx.exit(NEGATIVE)
 
 
 def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
-    """The submission in its last state, after its check on this machine."""
+    """Submit a bot to a ladder on this machine, check it here, and return it in its last state.
+
+    Raises Interrupted if the check is stopped; then a run of the ladder does it later.
+    """
     from deepsea_arena.api.local import ladder_of
     from deepsea_arena.background_work import do_now
     from deepsea_arena.handlers import CHECKS
@@ -109,38 +112,45 @@ def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
         store.authors.ensure(author)
         ladder = ladder_of(store, author)
         archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
+        # The stream of steps begins with the queued submission; it is not read on.
         (submission,) = islice(filter(None, ladder.submit(archive)), 1)
         number = submission.id
-        with closing(_Shown(len(bundle.archive), place.note)) as shown, closing(Stop()) as stop:
-            shown.news(submission)
-            watcher = _Watcher(lambda: shown.news(store.submissions.get(number)))
+        with (
+            closing(_SubmissionProgress(len(bundle.archive), place.note)) as progress,
+            closing(Stop()) as stop,
+        ):
+            progress.show(submission)
+            watcher = _Watcher(lambda: progress.show(store.submissions.get(number)))
             if not do_now(CHECKS, store, number, watcher, stop):
                 raise Interrupted(f"; submission {number} waits for `ladder run`")
-            ended = store.submissions.get(number)
-            shown.news(ended)
-        return ended
+            submission = store.submissions.get(number)
+            progress.show(submission)
+        return submission
 
 
 class _Watcher(RunWatcher):
-    """Shows how a check on this machine goes."""
+    """Shows the progress of a check on this machine, and prints its problems to stderr."""
 
-    def __init__(self, show: Callable[[], object]) -> None:
-        self._show = show
+    def __init__(self, show_progress: Callable[[], object]) -> None:
+        self._show_progress = show_progress
 
     def checking(self, number: int) -> None:
-        self._show()
+        self._show_progress()
 
     def trouble(self, message: str) -> None:
         print_error(message)
 
 
-def reporting(archive: Archive, sent: Callable[[int], object]) -> Archive:
-    """The same archive, which calls `sent` with the bytes of each part when the next is taken."""
+def with_reports(archive: Archive, report_sent: Callable[[int], object]) -> Archive:
+    """Return the archive, reporting the number of bytes of each part once the part was sent.
+
+    A part was sent when the next one is asked for.
+    """
 
     def parts() -> Iterator[bytes]:
         for part in archive.parts():
             yield part
-            sent(len(part))
+            report_sent(len(part))
 
     return replace(archive, parts=parts)
 
@@ -151,119 +161,140 @@ def submit_bot(
     note: Note,
     pause: Callable[[float], object] | None = None,
 ) -> Submission:
-    """The submission in its last state. Raises UserError for what the ladder does not take.
+    """Submit a bot to a ladder on another machine, and return the submission in its last state.
 
-    pause  waits so many seconds before a broken connection is made again
+    `note` prints lines for users who ask for more; `pause` waits so many seconds before a broken
+    connection is made again. Raises UserError if the bot is larger than the ladder allows, and
+    BadServer if the ladder accepted other files than these.
     """
-    shown = _Shown(len(bundle.archive), note)
+    progress = _SubmissionProgress(len(bundle.archive), note)
     url = target.url
-    with target.opened() as ladder:
-        limits = {one.name: one.value for one in ladder.server().limits}
-        most = limits.get("archive_bytes", len(bundle.archive))
-        if len(bundle.archive) > most:
+    with target.connect() as ladder:
+        limits = {limit.name: limit.value for limit in ladder.server().limits}
+        size = len(bundle.archive)
+        most_bytes = limits.get("archive_bytes", size)
+        if size > most_bytes:
             raise UserError(
-                f"{bundle.name} has {len(bundle.archive)} bytes as an archive, and "
-                f"{url} takes {most}: leave out what it does not need"
+                f"{bundle.name} has {size} bytes as an archive, and {url} takes {most_bytes}: "
+                "leave out what it does not need"
             )
         archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
         try:
-            found = followed(
+            submission = follow_submission(
                 ladder,
-                reporting(archive, shown.sent),
-                shown.news,
-                shown.broken,
+                with_reports(archive, progress.count_sent),
+                progress.show,
+                progress.begin_again,
                 pause or threading.Event().wait,
             )
         except KeyboardInterrupt:
-            raise Interrupted(shown.interruption()) from None
+            raise Interrupted(progress.interruption()) from None
         finally:
-            shown.close()
-    if found.state == "accepted" and (found.version is None or found.digest != bundle.digest):
+            progress.close()
+    if submission.state == "accepted" and (
+        submission.version is None or submission.digest != bundle.digest
+    ):
         raise BadServer(f"{url} has accepted something else than was sent")
-    return found
+    return submission
 
 
-def followed(
+def follow_submission(
     ladder: LadderApi,
     archive: Archive,
-    news: Callable[[Submission], object],
-    broken: Callable[[Exception], object],
+    show: Callable[[Submission], object],
+    report_break: Callable[[Exception], object],
     pause: Callable[[float], object],
 ) -> Submission:
-    """The submission in its last state.
+    """Submit an archive, follow its check, and return the submission in its last state.
 
-    news    called with each state
-    broken  called when the connection broke, before `pause`
-    pause   waits so many seconds
+    `show` is called with each state. When the connection breaks, `report_break` is called, and then
+    `pause` with the seconds to wait. The archive is sent again, with the same key, until the ladder
+    has it; then the submission is only followed.
 
-    Raises ApiError if it is not taken, Unreachable if the ladder does not come back.
+    Raises ApiError if the ladder refuses the archive, and Unreachable if it does not come back.
     """
-    found: Submission | None = None
+    submission: Submission | None = None
     waits: Iterator[float] = iter(RETRIES)
     for _ in range(MOST_BREAKS):
         try:
-            steps = ladder.watch_submission(id=found.id) if found else ladder.submit(archive)
-            for found in filter(None, steps):
+            if submission is None:
+                steps = ladder.submit(archive)
+            else:
+                steps = ladder.watch_submission(id=submission.id)
+            for submission in filter(None, steps):
                 waits = iter(RETRIES)
-                news(found)
-                if found.state.is_final:
-                    return found
-            trouble: ApiError | Unreachable = Unreachable("the ladder ended the answer too early")
+                show(submission)
+                if submission.state.is_final:
+                    return submission
+            problem: ApiError | Unreachable = Unreachable("the ladder ended the answer too early")
         except Unreachable as error:
-            trouble = error
+            problem = error
         except ApiError as error:
-            # Of a submission that the ladder has, only that it is asked for too often.
-            if found is None or error.kind is not RefusalKind.EXHAUSTED:
+            # Once the ladder has it, the only refusal to wait out is of too many requests.
+            if submission is None or error.kind is not RefusalKind.EXHAUSTED:
                 raise
-            trouble = error
-            if error.retry_after is None:  # this ladder lets nobody follow, but be asked
-                number, waits = found.id, chain(waits, repeat(RETRIES[-1]))
-                listed = ladder.submissions(limit=MOST_SUBMISSIONS)
-                found = next((one for one in listed if one.id == number), found)
-                news(found)
-                if found.state.is_final:
-                    return found
-        wait = next(waits, None)
-        if wait is None:
-            raise trouble
-        broken(trouble)
-        pause(max(wait, min(trouble.retry_after or 0, LONGEST_WAIT)))
+            problem = error
+            if error.retry_after is None:
+                # This ladder allows no streams: read the state from the list, as long as it takes.
+                waits = chain(waits, repeat(RETRIES[-1]))
+                submission = _listed(ladder, submission)
+                show(submission)
+                if submission.state.is_final:
+                    return submission
+        wait_s = next(waits, None)
+        if wait_s is None:
+            raise problem
+        report_break(problem)
+        pause(max(wait_s, min(problem.retry_after or 0, LONGEST_WAIT)))
     raise BadServer("the connection to the ladder breaks again and again")
 
 
-class _Shown:
-    """A line on the terminal: what was sent, then how many games were played."""
+def _listed(ladder: LadderApi, submission: Submission) -> Submission:
+    """Return a submission as the author's list has it now; as it was, if it is in none."""
+    for line in ladder.submissions(limit=MOST_SUBMISSIONS):
+        if line.id == submission.id:
+            return line
+    return submission
+
+
+class _SubmissionProgress:
+    """A line on the terminal: bytes of the upload that were sent, then games of the check."""
 
     def __init__(self, size: int, note: Note) -> None:
+        """Begin with an upload of `size` bytes; `note` prints lines for users who ask for more."""
         self._note = note
         self._progress = Progress(max(1, size // KIB), "KiB")
         self._sent = 0
-        """Of this attempt."""
+        """Bytes that were sent in the present attempt."""
         self._words = ""
         self.submission: Submission | None = None
+        """The submission in its last known state; None until the ladder has it."""
 
-    def sent(self, count: int) -> None:
+    def count_sent(self, count: int) -> None:
+        """Count bytes that were sent."""
         self._sent += count
         self._progress.reach(self._sent // KIB, "uploading")
 
-    def news(self, now: Submission) -> None:
-        before, self.submission = self.submission, now
-        words = _words(now)
-        if before is None or now.state != before.state:
-            self._note(f"submission {int(now.id)}: {words}")
-        if now.of_games > 0 and not (before and before.of_games):
+    def show(self, submission: Submission) -> None:
+        """Show a state of the submission; once games are played, the line counts these."""
+        former, self.submission = self.submission, submission
+        words = _progress_words(submission)
+        if former is None or submission.state != former.state:
+            self._note(f"submission {int(submission.id)}: {words}")
+        if submission.of_games > 0 and not (former and former.of_games):
             self.close()
-            self._progress = Progress(now.of_games)
-        games = now.games if now.of_games else 0
+            self._progress = Progress(submission.of_games)
+        games = submission.games if submission.of_games else 0
         self._progress.reach(games, words, at_once=words != self._words)
         self._words = words
 
-    def broken(self, error: Exception) -> None:
-        """The connection broke, and is made again."""
+    def begin_again(self, error: Exception) -> None:
+        """Note that the connection broke, and that the upload begins again."""
         self._sent = 0
         self._note(f"{error}; it goes on")
 
     def interruption(self) -> str:
+        """Return the end of the message after Ctrl-C: when it came, and what goes on without."""
         if self.submission is None:
             return "before the ladder said that it has the bot"
         state, number = self.submission.state, int(self.submission.id)
@@ -273,38 +304,44 @@ class _Shown:
         self._progress.close()
 
 
-def _words(now: Submission) -> str:
-    if now.state == "queued":
-        return f"waiting, {now.ahead} before it" if now.ahead else "waiting, the next"
-    if now.state == "running" and not now.of_games:
+def _progress_words(submission: Submission) -> str:
+    """Return the state of a submission in words, beside the bar of its progress."""
+    games, of_games = submission.games, submission.of_games
+    if submission.state == "queued":
+        ahead = submission.ahead
+        return f"waiting, {ahead} before it" if ahead else "waiting, the next"
+    if submission.state == "running" and not of_games:
         return "its files are being read"
-    if now.state == "running":
-        return f"checking, game {min(now.games + 1, now.of_games)} of {now.of_games}"
-    return now.state
+    if submission.state == "running":
+        # The game that is being played is the one after those that have ended.
+        return f"checking, game {min(games + 1, of_games)} of {of_games}"
+    return submission.state
 
 
-# What is printed
+# ----- Output
 
 
-def _print_end(ended: Submission, bundle: BotBundle, path: str) -> None:
-    if ended.state == "accepted":
+def _print_outcome(submission: Submission, bundle: BotBundle, path: str) -> None:
+    """Print the outcome of a submission: where the bot stands, or why not and what to do."""
+    if submission.state == "accepted":
         from deepsea_referee.workbench.advice import files
 
-        echo(f"{ended.bot} version {ended.version} by {ended.author} is on the ladder")
-        echo(f"digest {beginning(ended.digest)} (`ladder bot {ended.bot} --json` has all of it)")
+        bot, digest = submission.bot, beginning(submission.digest)
+        echo(f"{bot} version {submission.version} by {submission.author} is on the ladder")
+        echo(f"digest {digest} (`ladder bot {bot} --json` has all of it)")
         echo(files(bundle).found)
         return
-    if ended.state == "failed":
-        echo(f"the ladder could not check {bundle.name}: {ended.found}")
-        echo(f"to do: {ended.remedy}")
+    if submission.state == "failed":
+        echo(f"the ladder could not check {bundle.name}: {submission.found}")
+        echo(f"to do: {submission.remedy}")
         return
-    echo(f"{bundle.name} is refused: {ended.found}")
-    echo_lines(ended.error, "  ")
-    if ended.remedy:
-        echo(f"to do: {ended.remedy}")
-    if ended.log and not ended.error:
+    echo(f"{bundle.name} is refused: {submission.found}")
+    echo_lines(submission.error, "  ")
+    if submission.remedy:
+        echo(f"to do: {submission.remedy}")
+    if submission.log and not submission.error:
         echo("its output:")
-        for line in ended.log:
+        for line in submission.log:
             echo(f"  {line}")
     echo("for more:")
     print_command("deepsea-referee", "check", path)
@@ -327,42 +364,46 @@ def submissions(
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
     from deepsea_arena.status import same_files_as
 
-    with place.opened(own=True) as ladder:
+    with place.open_ladder(needs_token=True) as ladder:
         if number is None:
-            listed = ladder.submissions(limit=limit, author=author or "")
+            lines = ladder.submissions(limit=limit, author=author or "")
         else:
-            listed = (*islice(filter(None, ladder.watch_submission(id=number)), 1),)
+            # The stream of its steps begins with the present one; it is not read on.
+            lines = (*islice(filter(None, ladder.watch_submission(id=number)), 1),)
     if as_json:
-        print_document({"submissions": listed})
+        print_document({"submissions": lines})
     elif number is not None:
-        _print_submission(*listed)
-    elif not listed:
+        _print_submission(*lines)
+    elif not lines:
         echo("nothing was submitted")
     else:
+        findings = [line.found or same_files_as(line.same_files) for line in lines]
         grid(
-            Column("id", [str(one.id) for one in listed]),
-            Column("bot", [one.bot or "-" for one in listed], text=True),
-            Column("state", [str(one.state) for one in listed], text=True),
-            Column("version", [str(one.version or "-") for one in listed], spare=1),
-            Column("received", [minute(one.created_at) for one in listed], spare=2),
-            Column(
-                "found", [one.found or same_files_as(one.same_files) for one in listed], text=True
-            ),
+            Column("id", [str(line.id) for line in lines]),
+            Column("bot", [line.bot or "-" for line in lines], text=True),
+            Column("state", [str(line.state) for line in lines], text=True),
+            Column("version", [str(line.version or "-") for line in lines], spare=1),
+            Column("received", [minute(line.created_at) for line in lines], spare=2),
+            Column("found", findings, text=True),
         )
 
 
-def _print_submission(one: Submission) -> None:
+def _print_submission(submission: Submission) -> None:
+    """Print a submission in full: its state, what was found, and what its author can do."""
     from deepsea_arena.status import same_files_as
 
-    games = f", game {one.games} of {one.of_games}" if one.of_games else ""
-    version = f" version {one.version}" if one.version else ""
-    echo(f"submission {one.id}, {one.bot or 'a bot'}{version} by {one.author}: {one.state}{games}")
-    if one.same_files:
-        echo(same_files_as(one.same_files))
-    if one.found:
-        echo(one.found)
-        echo_lines(one.error, "  ")
-        if one.remedy:
-            echo(f"to do: {one.remedy}")
-        for line in one.log:
+    bot, state = submission.bot or "a bot", submission.state
+    version = f" version {submission.version}" if submission.version else ""
+    games = ""
+    if submission.of_games:
+        games = f", game {submission.games} of {submission.of_games}"
+    echo(f"submission {submission.id}, {bot}{version} by {submission.author}: {state}{games}")
+    if submission.same_files:
+        echo(same_files_as(submission.same_files))
+    if submission.found:
+        echo(submission.found)
+        echo_lines(submission.error, "  ")
+        if submission.remedy:
+            echo(f"to do: {submission.remedy}")
+        for line in submission.log:
             echo(f"  {line}")

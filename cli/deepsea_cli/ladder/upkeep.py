@@ -1,4 +1,4 @@
-"""Upkeep of a ladder: status, games set aside, backups, and the ratings."""
+"""Commands for the upkeep of a ladder: status, games set aside, backups, and checked ratings."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deepsea_ladder.model import BotConduct, LadderCounts
 
 LISTED = 10
+"""Lines of each list that `status` prints; JSON has all."""
 
 
 @click.command("status")
@@ -54,13 +55,13 @@ def status(ctx: click.Context, *, place: Place, as_json: bool) -> None:
     """
     from deepsea_arena.status import status_document
 
-    with place.opened(own=True) as ladder:
-        found = ladder.status()
+    with place.open_ladder(needs_token=True) as ladder:
+        ladder_status = ladder.status()
     if as_json:
-        print_json(status_document(found))
+        print_json(status_document(ladder_status))
     else:
-        _show_status(found)
-    ctx.exit(NEGATIVE if found.counts.damage else DONE)
+        _print_status(ladder_status)
+    ctx.exit(NEGATIVE if ladder_status.counts.damage else DONE)
 
 
 @click.command("doctor")
@@ -81,114 +82,129 @@ def doctor(
 
     with open_store(store_text) as store:
         checks = list(examine(store, tls_cert, tls_key))
-    fine = all(check.ok for check in checks if check.needed)
+    is_fine = all(check.ok for check in checks if check.needed)
     if as_json:
-        print_json({"fine": fine, "checks": [asdict(check) for check in checks]})
+        print_json({"fine": is_fine, "checks": [asdict(check) for check in checks]})
     else:
-        for one in checks:
-            print_check(one.ok, one.needed, f"{one.name}: {one.found}", one.remedy)
-    ctx.exit(DONE if fine else NEGATIVE)
+        for check in checks:
+            print_check(check.ok, check.needed, f"{check.name}: {check.found}", check.remedy)
+    ctx.exit(DONE if is_fine else NEGATIVE)
 
 
-def _show_status(found: LadderStatus) -> None:
-    out = found.taken_out
-    echo(f"{found.store}: {count(found.bots, 'bot')}, {count(len(out), 'bot')} taken out")
-    for bot in out:
+def _print_status(status: LadderStatus) -> None:
+    """Print a ladder's status: its bots and counts, each season, tasks that wait, the audit log."""
+    taken_out = status.taken_out
+    echo(f"{status.store}: {count(status.bots, 'bot')}, {count(len(taken_out), 'bot')} taken out")
+    for bot in taken_out:
         echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
-    for copy in found.copies[:LISTED]:
+    for copy in status.copies[:LISTED]:
         echo(f"  {copy.version}: same files as {copy.same_files_as}")
-    if (more := len(found.copies) - LISTED) > 0:
+    if (more := len(status.copies) - LISTED) > 0:
         echo(f"  and {count(more, 'more version')} with files of other authors")
-    if found.shown and found.played and found.shown not in found.played:
-        played = " and ".join(found.played)
-        echo(f"pages show season {found.shown}, but games of {played} are played")
-    _show_counts(found.counts)
-    if found.runner is not None:
-        echo(f"the runner: {found.runner}")
-    for season in found.seasons:
-        _show_season(season)
-    if waiting := found.submissions:
-        click.echo()
-        echo(f"{count(len(waiting), 'submission')}: `ladder run` checks them")
-        for one in waiting[:LISTED]:
-            games = f", game {one.games} of {one.of_games}" if one.of_games else ""
-            echo(f"  {f'{one.bot} ' if one.bot else ''}of {one.author}: {one.state}{games}")
-    if analyses := found.analyses:
-        click.echo()
-        echo(f"{count(len(analyses), 'game')} to be analysed: `ladder run` does it")
-        for analysis in analyses[:LISTED]:
-            echo(f"  {analysis.game_id}: {analysis.state}")
+    if status.shown and status.played and status.shown not in status.played:
+        played = " and ".join(status.played)
+        echo(f"pages show season {status.shown}, but games of {played} are played")
+    _print_counts(status.counts)
+    if status.runner is not None:
+        echo(f"the runner: {status.runner}")
+    for season in status.seasons:
+        _print_season(season)
+    _print_tasks(status)
     click.echo()
     echo("recently:")
-    for entry in found.audit:
+    for entry in status.audit:
         echo(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
 
 
-def _show_counts(found: LadderCounts) -> None:
-    """Sizes, runners and decisions, with what to do where something is wrong."""
+def _print_tasks(status: LadderStatus) -> None:
+    """Print the submissions and analyses that wait for a run, or are being done."""
+    if status.submissions:
+        click.echo()
+        echo(f"{count(len(status.submissions), 'submission')}: `ladder run` checks them")
+        for submission in status.submissions[:LISTED]:
+            bot = f"{submission.bot} " if submission.bot else ""
+            games = ""
+            if submission.of_games:
+                games = f", game {submission.games} of {submission.of_games}"
+            echo(f"  {bot}of {submission.author}: {submission.state}{games}")
+    if status.analyses:
+        click.echo()
+        echo(f"{count(len(status.analyses), 'game')} to be analysed: `ladder run` does it")
+        for analysis in status.analyses[:LISTED]:
+            echo(f"  {analysis.game_id}: {analysis.state}")
+
+
+def _print_counts(counts: LadderCounts) -> None:
+    """Print sizes, checks that failed with their remedies, runners that rest, decision times."""
     from deepsea_arena.status import upkeep
 
-    free = found.disk_free_bytes
-    room = "" if free is None else f", {size_in_words(free)} free on its disk"
-    echo(f"{count(found.games, 'game')} in {size_in_words(found.store_bytes)}{room}")
-    for check in upkeep(found):
+    free = counts.disk_free_bytes
+    free_words = "" if free is None else f", {size_in_words(free)} free on its disk"
+    echo(f"{count(counts.games, 'game')} in {size_in_words(counts.store_bytes)}{free_words}")
+    for check in upkeep(counts):
         if not check.ok:
             echo(f"{check.found}: {check.remedy}")
-    for line in found.resting_runners:
+    for line in counts.resting_runners:
         echo(line)
-    if times := found.recent_decision_seconds:
-        slow = [f"{float(part):.0%} within {1000 * time:.1f} ms" for part, time in times.items()]
-        faults = [f"{number} {kind}" for kind, number in found.recent_faults.items()]
-        newest = count(found.recent_games, "newest game")
-        echo(f"decisions in {newest}: {', '.join(slow + faults)}")
+    if seconds_by_share := counts.recent_decision_seconds:
+        times = [
+            f"{float(share):.0%} within {1000 * seconds:.1f} ms"
+            for share, seconds in seconds_by_share.items()
+        ]
+        faults = [f"{number} {kind}" for kind, number in counts.recent_faults.items()]
+        games = count(counts.recent_games, "newest game")
+        echo(f"decisions in {games}: {', '.join(times + faults)}")
 
 
-def _show_season(found: SeasonStatus) -> None:
+def _print_season(status: SeasonStatus) -> None:
+    """Print a season's games: their number and rate, those that wait or failed, and strikes."""
     click.echo()
-    season = found.season
-    echo(f"season {season.name}{closed_or_paused(season)}: {count(found.done, 'game')} played")
-    if found.unplayable is not None:
-        echo(f"  no game can be scheduled: {found.unplayable}")
-    for name in found.unknown_panel:
+    season = status.season
+    echo(f"season {season.name}{closed_or_paused(season)}: {count(status.done, 'game')} played")
+    if status.unplayable is not None:
+        echo(f"  no game can be scheduled: {status.unplayable}")
+    for name in status.unknown_panel:
         echo(f"  no bot has the name {name!r}, which is in its [verdicts] panel")
     echo(f"  head {season.place}: {season.head}")
     for line in peculiarities(season):
         echo(f"  {line}")
-    print_extensions(found.extensions)
-    if (rate := found.games_per_second) is not None:
-        echo(f"  {rate:.2g} games a second recently, the last at {minute(found.last_game_at)}")
+    print_extensions(status.extensions)
+    if (rate := status.games_per_second) is not None:
+        echo(f"  {rate:.2g} games a second recently, the last at {minute(status.last_game_at)}")
     echo(
-        f"  waiting {found.waiting}, the oldest for {found.oldest_wait_seconds:.0f} s; "
-        f"leased {found.leased}, run out {found.expired}, cancelled {found.cancelled}"
+        f"  waiting {status.waiting}, the oldest for {status.oldest_wait_seconds:.0f} s; "
+        f"leased {status.leased}, run out {status.expired}, cancelled {status.cancelled}"
     )
-    if found.lost:
-        lost = ", ".join(f"{number} {ended}" for ended, number in sorted(found.lost.items()))
-        echo(f"  attempts without a result: {lost}")
-    for one in found.strikes[:LISTED]:
-        echo(f"  {one.bot}: {_strikes(one)}")
-    for job in found.leases[:LISTED]:
+    if status.lost:
+        endings = ", ".join(f"{number} {ending}" for ending, number in sorted(status.lost.items()))
+        echo(f"  attempts without a result: {endings}")
+    for conduct in status.strikes[:LISTED]:
+        echo(f"  {conduct.bot}: {_strike_words(conduct)}")
+    for job in status.leases[:LISTED]:
         echo(f"  {job.game_id} is played by {job.owner}, attempt {job.attempt}")
-    if stuck := found.quarantined:
-        echo(f"  {count(len(stuck), 'game')} set aside; `ladder requeue GAME` tries one again:")
-        for job in stuck[:LISTED]:
+    if quarantined := status.quarantined:
+        games = count(len(quarantined), "game")
+        echo(f"  {games} set aside; `ladder requeue GAME` tries one again:")
+        for job in quarantined[:LISTED]:
             echo(f"  {job.game_id} {job.note}")
 
 
-def _strikes(line: BotConduct) -> str:
-    counted = (
-        (line.absences, "in a row without it"),
-        (line.spoiled, "of its last 10 forfeited, or with two faults"),
-        (line.voids, "of its last 20 void while it was asked"),
+def _strike_words(conduct: BotConduct) -> str:
+    """Return a bot's games that count as strikes, by kind; kinds without any are left out."""
+    counts = (
+        (conduct.absences, "in a row without it"),
+        (conduct.spoiled, "of its last 10 forfeited, or with two faults"),
+        (conduct.voids, "of its last 20 void while it was asked"),
     )
-    return "games " + ", ".join(f"{number} {words}" for number, words in counted if number)
+    return "games " + ", ".join(f"{number} {words}" for number, words in counts if number)
 
 
 @click.command("requeue")
 @click.argument("game_id", metavar="[GAME]", required=False)
-@click.option("--all", "every", is_flag=True, help="All games that were set aside.")
+@click.option("--all", "all_games", is_flag=True, help="All games that were set aside.")
 @click.option("--run", "owner", metavar="OWNER", help="What a run does, as `status` names it.")
 @store_option
-def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | None) -> None:
+def requeue(*, store_text: str, game_id: str | None, all_games: bool, owner: str | None) -> None:
     """Retry GAME, which was set aside because it failed too often, or all of these.
 
     With --run those of a run that has ended without giving up its leases, on another machine: they
@@ -198,7 +214,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
     Only games are set aside: checks and analyses that failed too often have ended, and are asked
     for again.
     """
-    if every + (game_id is not None) + (owner is not None) != 1:
+    if all_games + (game_id is not None) + (owner is not None) != 1:
         raise UserError("name a game, or --all, or --run OWNER")
     from deepsea_arena.lease_owner import release_leases
 
@@ -212,7 +228,7 @@ def requeue(*, store_text: str, game_id: str | None, every: bool, owner: str | N
             echo(f"{game_id} is {state} again" if state == "queued" else f"{game_id} is {state}")
 
 
-# Storage, and the ratings
+# ----- Storage, and the ratings
 
 
 @click.command("backup")
@@ -252,8 +268,8 @@ def restore(
             for line in differences:
                 echo(f"  {line}")
             ctx.exit(NEGATIVE)
-        again = ", every record played again" if verify else ""
-        echo(f"{file} is sound: the same to the last bit{again}")
+        records = ", every record played again" if verify else ""
+        echo(f"{file} is sound: the same to the last bit{records}")
     if not dry_run:
         games = backup.restore(file, store_text)
         with open_store(store_text) as store:
@@ -316,41 +332,49 @@ def refold(
     with open_store(store_text) as store:
         if trueskill:
             audits = audit_ratings(store, season_name)
-            if not all(map(_show_audit, audits, audits.values())):
+            for name, audit in audits.items():
+                _print_audit(name, audit)
+            if not all(_agrees(audit) for audit in audits.values()):
                 ctx.exit(NEGATIVE)
         elif rewrite:
-            found = find_season(store, season_name)
-            games = count(store.ratings.rewrite(found), "game")
-            echo(f"season {found.name}: ratings recomputed from {games}")
+            season = find_season(store, season_name)
+            games = count(store.ratings.rewrite(season), "game")
+            echo(f"season {season.name}: ratings recomputed from {games}")
         else:
-            proof: dict[str, Any] = {}
+            options: dict[str, Any] = {}
             if records:
-                proof = {"workers": workers or SYSTEM.cpus(), "progress": counting}
-            checks = check_ratings(store, season_name, records=records, **proof)
-            for season in checks:
-                _show_check(season, records=records)
-            if not all(season.sound for season in checks):
+                options = {"workers": workers or SYSTEM.cpus(), "progress": counting}
+            rating_checks = check_ratings(store, season_name, records=records, **options)
+            for rating_check in rating_checks:
+                _print_rating_check(rating_check, with_records=records)
+            if not all(rating_check.sound for rating_check in rating_checks):
                 ctx.exit(NEGATIVE)
 
 
-def _show_check(season: RatingCheck, *, records: bool) -> None:
-    if season.sound:
-        again = ", every record played again" if records else ""
-        games = count(season.games, "game")
-        echo(f"season {season.season}: {games}, the same to the last bit{again}")
+def _print_rating_check(check: RatingCheck, *, with_records: bool) -> None:
+    """Print if a season's stored ratings are those of its games, and every difference."""
+    if check.sound:
+        records = ", every record played again" if with_records else ""
+        games = count(check.games, "game")
+        echo(f"season {check.season}: {games}, the same to the last bit{records}")
         return
-    echo(f"season {season.season}: the stored ratings are not those of its games")
-    for line in season.differences:
+    echo(f"season {check.season}: the stored ratings are not those of its games")
+    for line in check.differences:
         echo(f"  {line}")
 
 
-def _show_audit(season: str, found: Audit) -> bool:
-    """Show it; whether the ratings are those of the package but for rounding."""
-    agrees = found.difference <= TOLERANCE
-    words = f"{found.difference:.1e}" + (f" after game {found.sequence}" if found.sequence else "")
+def _agrees(audit: Audit) -> bool:
+    """Return True if rounding explains all differences from the package `trueskill`."""
+    return audit.difference <= TOLERANCE
+
+
+def _print_audit(season: str, audit: Audit) -> None:
+    """Print the largest difference of a season's ratings from those of the package `trueskill`."""
+    difference = f"{audit.difference:.1e}"
+    if audit.sequence:
+        difference += f" after game {audit.sequence}"
     echo(
-        f"season {season}: {count(found.games, 'game')}, "
-        f"{'as' if agrees else 'not as'} the package trueskill rates them; largest difference "
-        f"{words}, rounding explains {TOLERANCE:.0e}"
+        f"season {season}: {count(audit.games, 'game')}, "
+        f"{'as' if _agrees(audit) else 'not as'} the package trueskill rates them; "
+        f"largest difference {difference}, rounding explains {TOLERANCE:.0e}"
     )
-    return agrees

@@ -330,6 +330,7 @@ class SessionAuth:
     """Looks readers up by their cookies, and makes the responses that are theirs alone."""
 
     def __init__(self, access: Access, gateway: Gateway) -> None:
+        """Set up the three cookies of the site; the service and the threads are the gateway's."""
         self.access = access
         self.gateway = gateway
         self.service = gateway.service

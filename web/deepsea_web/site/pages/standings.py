@@ -115,7 +115,7 @@ def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
 def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
     """Return the newest versions, each with its rating history or None, and the plots of these."""
     history_of = {history.version: history for history in data.course}
-    newest_versions = data.versions[::-1][:VERSIONS]
+    newest_versions = data.versions[::-1][:VERSIONS]  # they come the oldest first
     return {
         "columns": COLUMNS,
         "versions": [(line, history_of.get(line.version)) for line in newest_versions],
@@ -156,6 +156,7 @@ def _rating_plots(data: BotProfile) -> Mapping[str, Any]:
 
 
 def _bot_summary(data: BotProfile) -> str:
+    """Return a sentence about a bot, with its rank and rating if it has a rank."""
     standing = data.standing
     if standing is None or standing.rank is None:
         return f"{data.bot} by {data.author} in season {data.season.name}."
