@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from deepsea_cli.ladder.options import (
-    Place,
+    Location,
+    location_option,
     open_store,
-    place_option,
     season_option,
     store_option,
 )
@@ -56,10 +56,10 @@ def author() -> None:
 
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
-def list_authors(*, place: Place, as_json: bool) -> None:
+@location_option
+def list_authors(*, location: Location, as_json: bool) -> None:
     """List all authors with their role and state."""
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         authors = ladder.authors()
     if as_json:
         print_document({"authors": authors})
@@ -78,19 +78,19 @@ def list_authors(*, place: Place, as_json: bool) -> None:
 @season_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
-def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bool) -> None:
+@location_option
+def overview(*, location: Location, season_name: str | None, as_csv: bool, as_json: bool) -> None:
     """Show who has joined, submitted what, was refused why, and stands where.
 
-    A line for each author, with the bot that stands best, and with versions of other authors that
-    have the same files.
+    There is a line for each author, with the bot that stands best, and with versions of other
+    authors that have the same files.
     """
     from deepsea_arena.documents import csv_lines, to_object
     from deepsea_arena.status import CSV_COLUMNS, OVERVIEW_COLUMNS
 
     if as_csv and as_json:
         raise UserError("choose one of --csv and --json")
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         page = ladder.overview(season=season_name or "")
     if as_json:
         print_document(page)
@@ -108,10 +108,10 @@ def overview(*, place: Place, season_name: str | None, as_csv: bool, as_json: bo
 @click.argument("author", metavar="[AUTHOR]", required=False)
 @number_option("--revoke", metavar="ID", help="End this token.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
-def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: bool) -> None:
+@location_option
+def tokens(*, location: Location, author: str | None, revoke: int | None, as_json: bool) -> None:
     """List the tokens of AUTHOR, or from afar your own, without their secrets."""
-    with place.open_account(author) as ladder:
+    with location.open_account(author) as ladder:
         if revoke is not None:
             ladder.revoke_token(id=revoke)
             of_author = "" if author is None else f" of {author}"
@@ -135,13 +135,13 @@ def tokens(*, place: Place, author: str | None, revoke: int | None, as_json: boo
 
 @click.command("reset")
 @click.argument("author", metavar="AUTHOR")
-@place_option
-def reset(*, place: Place, author: str) -> None:
+@location_option
+def reset(*, location: Location, author: str) -> None:
     """End all tokens and sessions of AUTHOR, and print a code for a new token.
 
     For a token that was lost, or that somebody else may have seen.
     """
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         code = ladder.reset_author(author=author)
     click.echo(code.code)
 
@@ -149,10 +149,10 @@ def reset(*, place: Place, author: str) -> None:
 @click.command("rename")
 @click.argument("author", metavar="AUTHOR")
 @click.argument("name", metavar="NAME")
-@place_option
-def rename(*, place: Place, author: str, name: str) -> None:
+@location_option
+def rename(*, location: Location, author: str, name: str) -> None:
     """Give AUTHOR the new name NAME, with all bots and tokens."""
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         line = ladder.rename_author(author=author, to=name)
     echo(f"{author} is {line.author} now")
 
@@ -160,10 +160,10 @@ def rename(*, place: Place, author: str, name: str) -> None:
 @click.command("block")
 @click.argument("author", metavar="AUTHOR")
 @click.option("--undo", is_flag=True, help="Give the author rights again; old tokens stay dead.")
-@place_option
-def block(*, place: Place, author: str, undo: bool) -> None:
+@location_option
+def block(*, location: Location, author: str, undo: bool) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         line = ladder.block_author(author=author, blocked=not undo)
     if undo:
         state = f"{line.state}; `ladder author reset` prints a code for a new token"
@@ -176,12 +176,12 @@ def block(*, place: Place, author: str, undo: bool) -> None:
 @click.command("anonymise")
 @click.argument("author", metavar="AUTHOR")
 @click.option("--yes", is_flag=True, help="Do it: it cannot be undone.")
-@place_option
-def anonymise(*, place: Place, author: str, yes: bool) -> None:
+@location_option
+def anonymise(*, location: Location, author: str, yes: bool) -> None:
     """Remove the name and all rights of AUTHOR for good; bots and games stay."""
     if not yes:
         raise UserError(f"{author} would lose name and rights for good: say --yes")
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         line = ladder.anonymise_author(author=author)
     echo(f"{author} is {line.author} now, with {count(line.bots, 'bot')} on the ladder")
 
@@ -216,10 +216,10 @@ def admin(*, store_text: str, author: str, label: str, as_json: bool) -> None:
 @click.option("--url", metavar="URL", help="The ladder's address, for links.")
 @number_option("--revoke", metavar="ID", help="End this code.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def codes(
     *,
-    place: Place,
+    location: Location,
     count: int | None,
     authors_file: Path | None,
     days: int | None,
@@ -231,8 +231,8 @@ def codes(
 ) -> None:
     """List the codes that may be redeemed, without their secrets; or make some.
 
-    A code lets somebody in once. Who redeems one of --count chooses a name. One of --authors is for
-    that author, who may be there already.
+    A code lets somebody in once. A code of --count is for a new author, who chooses a name; a code
+    of --authors is for the author of that name, new or not.
     """
     if slips + as_csv + as_json > 1:
         raise UserError("choose one of --slips, --csv and --json")
@@ -243,7 +243,7 @@ def codes(
         raise UserError("say for how many: --count N, or --authors FILE")
     if is_making and revoke is not None:
         raise UserError("--revoke and new codes exclude each other")
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         if revoke is not None:
             ladder.revoke_code(id=revoke)
             echo(f"code {revoke} has ended")
@@ -328,10 +328,10 @@ def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
 @click.option("--author", metavar="NAME", default="", help="Only what NAME did, or is about NAME.")
 @number_option("--limit", most=1000, default=100, help="Number of entries, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
-def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
+@location_option
+def audit(*, location: Location, author: str, limit: int, as_json: bool) -> None:
     """Print the audit log, the newest entries first: who did what, from where."""
-    with place.open_ladder(needs_token=True, author=author or None) as ladder:
+    with location.open_ladder(needs_token=True, author=author or None) as ladder:
         entries = ladder.audit(limit=limit, everybody=not author)
     if as_json:
         print_document({"entries": entries})
@@ -348,9 +348,9 @@ def audit(*, place: Place, author: str, limit: int, as_json: bool) -> None:
 @click.argument("value", metavar="[VALUE]", type=int, required=False)
 @click.option("--default", is_flag=True, help="Give NAME its default again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def settings(
-    *, place: Place, name: str | None, value: int | None, default: bool, as_json: bool
+    *, location: Location, name: str | None, value: int | None, default: bool, as_json: bool
 ) -> None:
     """Print the settings of the ladder, or NAME alone; with VALUE change it.
 
@@ -359,7 +359,7 @@ def settings(
     if default and (name is None or value is not None):
         raise UserError("--default: name the setting, and no value")
     changes = default or value is not None
-    with place.open_ladder(needs_token=changes) as ladder:
+    with location.open_ladder(needs_token=changes) as ladder:
         if changes:
             ladder.set_setting(name=name or "", value=value)
         table = ladder.settings(name=name or "")

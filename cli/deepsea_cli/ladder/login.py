@@ -57,7 +57,7 @@ def login(
     """Log in to the ladder at URL, with an invite code or with a token.
 
     Without --code a token is asked for, or read from stdin. It is kept in a file that nobody else
-    can read; the ladder of the last login is meant where no other one is named.
+    can read. Commands that name no ladder mean that of the last login.
     """
     if code not in (None, FROM_STDIN):
         raise UserError("a code in an argument is seen by others: write `--code -`, then type it")

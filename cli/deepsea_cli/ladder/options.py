@@ -1,6 +1,6 @@
 """Options of the ladder's commands: the ladder, the season and its settings, and stored logins.
 
-Start reading at `Place`: a ladder is on this machine, or on another one, and `open_ladder` opens
+Start reading at `Location`: a ladder is on this machine, or on another one, and `open_ladder` opens
 either. `Target` is a ladder on another machine, with the user's token from the file of logins.
 
 Invariants: `--remote` and `--store` exclude each other; without them the ladder is that of the
@@ -63,8 +63,8 @@ FIRST_SEASON = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place of the ladder that a command is about: on this machine, or on another one."""
+class Location:
+    """The location of the ladder that a command is about: on this machine, or on another one."""
 
     store_text: str
     """File or URL of the ladder's database, if it is on this machine."""
@@ -102,12 +102,12 @@ class Place:
         with self.open_ladder(author=author, needs_token=True) as ladder:
             yield ladder
 
-    def refuse_options(self, **given: object) -> None:
+    def refuse_options(self, **options: object) -> None:
         """Raise UserError if the ladder is on another machine and one of these options is given.
 
         Options are named as parameters in Python; None and False say that one is not given.
         """
-        names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
+        names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
         if self.remote is not None and names:
             raise UserError(
                 f"{' and '.join(names)}: only for a ladder on this machine, and this one is at "
@@ -120,15 +120,15 @@ class Place:
             click.echo(line, err=True)
 
 
-def place_option(function: _F) -> _F:
-    """Add the options --store, --remote and --verbose to a command, as its parameter `place`."""
+def location_option(function: _F) -> _F:
+    """Add the options --store, --remote and --verbose to a command, as its parameter `location`."""
 
     @wraps(function)
     def command(
         *arguments: Any, store_text: str, remote: str | None, verbose: bool, **options: Any
     ) -> Any:
-        place = _place(click.get_current_context(), store_text, remote, verbose=verbose)
-        return function(*arguments, place=place, **options)
+        location = _location(click.get_current_context(), store_text, remote, verbose=verbose)
+        return function(*arguments, location=location, **options)
 
     with_remote = click.option(
         "--remote", metavar="NAME|URL", help="A ladder on another machine; see `ladder login`."
@@ -139,8 +139,10 @@ def place_option(function: _F) -> _F:
     return cast("_F", store_option(with_remote(with_verbose(command))))
 
 
-def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: bool) -> Place:
-    """Return the place of the ladder that the options mean.
+def _location(
+    ctx: click.Context, store_text: str, remote: str | None, *, verbose: bool
+) -> Location:
+    """Return the location of the ladder that the options mean.
 
     If they name none, and there is no ladder in the user's data folder, it is the ladder of the
     last login. Raises UserError if there is none either.
@@ -149,7 +151,7 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
     if remote is not None:
         if source is ParameterSource.COMMANDLINE:
             raise UserError("--remote and --store exclude each other")
-        return Place(store_text, find_target(remote), verbose)
+        return Location(store_text, find_target(remote), verbose)
     target = None
     if source is ParameterSource.DEFAULT and not Path(default_store()).exists():
         target = default_target()
@@ -158,7 +160,7 @@ def _place(ctx: click.Context, store_text: str, remote: str | None, *, verbose: 
                 f"there is no ladder at {default_store()}: make one with `ladder init`, or name "
                 "one on another machine with --remote"
             )
-    return Place(store_text, target, verbose)
+    return Location(store_text, target, verbose)
 
 
 def default_store() -> str:
@@ -267,9 +269,9 @@ def _settings(defaults: Season) -> Iterator[Callable[[_F], _F]]:
     """
     from deepsea_ladder.season import Isolation
 
-    def setting(flag: str, name: str, about: str, **more: Any) -> Callable[[_F], _F]:
-        more.setdefault("show_default", f"{attrgetter(name)(defaults)}")
-        return click.option(flag, name.replace(".", "__"), help=about, **more)
+    def setting(flag: str, name: str, about: str, **attributes: Any) -> Callable[[_F], _F]:
+        attributes.setdefault("show_default", f"{attrgetter(name)(defaults)}")
+        return click.option(flag, name.replace(".", "__"), help=about, **attributes)
 
     def switch(flag: str, name: str, about: str) -> Callable[[_F], _F]:
         return setting(flag, name, about, is_flag=True, show_default=False)

@@ -17,10 +17,10 @@ from deepsea_arena.run_report import RunEnd, RunReport, RunWatcher, Stop, StopRe
 from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     SETTLED,
-    Place,
+    Location,
     check_is_here,
+    location_option,
     make_workers,
-    place_option,
     season_option,
     store_option,
     until_option,
@@ -295,10 +295,10 @@ def run(
 @cluster_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @bot_uids_option
-@place_option
+@location_option
 def tournament(
     *,
-    place: Place,
+    location: Location,
     kind: TournamentKind,
     name: str,
     bots: tuple[str, ...],
@@ -314,34 +314,34 @@ def tournament(
     """Play the tournament NAME between these bots, or all active ones.
 
     A meeting is a game from every seat for each. In a gauntlet the first bot meets all others; an
-    elimination seeds the bots in their order. A final is a race: who is surely not among the best
-    leaves, until the winner is known with 95 % or the games are played. The same command goes on
-    after a stop.
+    elimination seeds the bots in their order. A final is a race: a bot that is surely not among the
+    best leaves, until the winner is known with 95 % or the games are played. After a stop, the same
+    command continues the tournament.
 
-    From afar it is the ladder's runner that plays it, before its season goes on; workers are those
-    of the runner.
+    On another machine, the ladder's runner plays it with its own workers, before it plays on in the
+    season.
     """
-    given: dict[str, Any] = {"kind": kind, "name": name, "bots": bots}
-    given |= {"seats": seats, "meetings": meetings, "top": top or 0, "games": games or 0}
-    if place.remote is not None:
-        place.refuse_options(workers=workers, cluster=cluster)
-        with place.open_ladder(needs_token=True) as ladder:
-            begun = ladder.begin_tournament(**given, season=season_name or "")
+    arguments: dict[str, Any] = {"kind": kind, "name": name, "bots": bots}
+    arguments |= {"seats": seats, "meetings": meetings, "top": top or 0, "games": games or 0}
+    if location.remote is not None:
+        location.refuse_options(workers=workers, cluster=cluster)
+        with location.open_ladder(needs_token=True) as ladder:
+            report = ladder.begin_tournament(**arguments, season=season_name or "")
         if as_json:
-            print_document(begun)
+            print_document(report)
         else:
-            _print_begun(begun.tournament, place.remote.url)
+            _print_begun(report.tournament, location.remote.url)
         return
     plays_here("ladder tournament")
     from deepsea_arena.runner import RunStopped, open_ladder
     from deepsea_arena.tournament_run import TournamentRequest, play_tournament
 
-    request = TournamentRequest(**given, season=season_name)
+    request = TournamentRequest(**arguments, season=season_name)
     try:
         with (
             closing(TalkingStop()) as stop,
             closing(RunOutput(quiet=as_json)) as output,
-            open_ladder(place.store_text, output, stop) as store,
+            open_ladder(location.store_text, output, stop) as store,
         ):
             make_pool = make_workers(store, workers, cluster)
             result = play_tournament(store, request, make_pool, output, stop)

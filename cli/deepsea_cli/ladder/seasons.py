@@ -18,9 +18,9 @@ from deepsea_cli.errors import NEGATIVE
 from deepsea_cli.ladder.options import (
     FIRST_SEASON,
     VARIABLE,
-    Place,
+    Location,
     default_store,
-    place_option,
+    location_option,
     read_time,
     season_from,
     season_option,
@@ -89,15 +89,15 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
 @click.command("season")
 @click.argument("name", metavar="NAME")
 @deadline_option
-@place_option
+@location_option
 @settings_options
-def season(*, place: Place, name: str, deadline: datetime | None, **settings: Any) -> None:
+def season(*, location: Location, name: str, deadline: datetime | None, **settings: Any) -> None:
     """Open the season NAME, in which every bot starts without games."""
     season_settings = season_from(name, settings)
     until = "" if deadline is None else deadline.isoformat()
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         info = ladder.open_season(settings=json.loads(season_settings.to_json()), deadline=until)
-    _print_season(info, is_here=place.remote is None)
+    _print_season(info, is_here=location.remote is None)
 
 
 @click.command("deadline")
@@ -106,10 +106,10 @@ def season(*, place: Place, name: str, deadline: datetime | None, **settings: An
 @click.option("--remove", is_flag=True, help="Take in bots until it is closed, as without one.")
 @season_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def deadline(
     *,
-    place: Place,
+    location: Location,
     time: datetime | None,
     author: str,
     remove: bool,
@@ -126,7 +126,7 @@ def deadline(
     if author and not remove and time is None:
         raise UserError("say until when this author may submit, or --remove")
     season, changes = season_name or "", remove or time is not None
-    with place.open_ladder(needs_token=changes) as ladder:
+    with location.open_ladder(needs_token=changes) as ladder:
         if changes:
             until = "none" if time is None else time.isoformat()
             control = ladder.set_deadline(season=season, until=until, author=author)
@@ -165,13 +165,13 @@ def _read_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]
 @click.command("pause")
 @click.argument("name", metavar="[SEASON]", required=False)
 @click.option("--undo", is_flag=True, help="Start games of a paused season again.")
-@place_option
-def pause(*, place: Place, name: str | None, undo: bool) -> None:
+@location_option
+def pause(*, location: Location, name: str | None, undo: bool) -> None:
     """Start no more games of a season until `pause --undo`; games that are being played count.
 
     Runs and servers wait meanwhile; submissions are checked.
     """
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         season = ladder.pause_season(season=name or "", paused=not undo).season
     state = "is played" if undo else "is paused: no game is started until `pause --undo`"
     echo(f"season {season.name} {state}")
@@ -180,9 +180,9 @@ def pause(*, place: Place, name: str | None, undo: bool) -> None:
 @click.command("close")
 @click.argument("name", metavar="NAME")
 @click.option("--at-once", is_flag=True, help="Do not wait for bots that were submitted.")
-@place_option
+@location_option
 @click.pass_context
-def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None:
+def close(ctx: click.Context, *, location: Location, name: str, at_once: bool) -> None:
     """Close the season NAME for more games, and show its seed.
 
     The season takes in no more bots, and is closed when those that were submitted are checked and
@@ -192,7 +192,7 @@ def close(ctx: click.Context, *, place: Place, name: str, at_once: bool) -> None
 
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         closed = ladder.close_season(season=name, at_once=at_once)
         if closed.unfinished is not None:
             _print_unfinished(name, closed.unfinished)

@@ -18,9 +18,9 @@ import click
 from deepsea_arena.run_report import RunWatcher, Stop
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
-    Place,
+    Location,
+    location_option,
     open_store,
-    place_option,
     season_option,
     store_option,
 )
@@ -71,10 +71,10 @@ FAULTY = 10
 @click.option("--best-of-author", is_flag=True, help="Only the best bot of each author.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-@place_option
+@location_option
 def standings(
     *,
-    place: Place,
+    location: Location,
     season_name: str | None,
     everybody: bool,
     best_of_author: bool,
@@ -87,7 +87,7 @@ def standings(
     from deepsea_arena.documents import csv_lines
     from deepsea_arena.standings import CSV_COLUMNS, csv_rows
 
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         page = ladder.standings(
             season=season_name or "", everybody=everybody, best_of_author=best_of_author
         )
@@ -106,10 +106,10 @@ def standings(
 @season_option
 @plot_option("the rating's course, of all versions,")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def bot(
     *,
-    place: Place,
+    location: Location,
     name: str,
     version_number: int | None,
     season_name: str | None,
@@ -117,7 +117,7 @@ def bot(
     as_json: bool,
 ) -> None:
     """Show the bot NAME: versions, rating and its history, opponents, seats, faults."""
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         page = ladder.bot(bot=name, version=version_number or 0, season=season_name or "")
     if plot is not None:
         _write_plot(page, plot)
@@ -236,9 +236,14 @@ def _print_faults(page: BotProfile) -> None:
 @season_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-@place_option
+@location_option
 def verdicts(
-    *, place: Place, name: str | None, season_name: str | None, as_json: bool, as_csv: bool
+    *,
+    location: Location,
+    name: str | None,
+    season_name: str | None,
+    as_json: bool,
+    as_csv: bool,
 ) -> None:
     """Say how each version does against its former one and against the season's panel.
 
@@ -249,7 +254,7 @@ def verdicts(
     from deepsea_arena.bots import VERDICT_COLUMNS
     from deepsea_arena.documents import csv_lines, to_json, to_object
 
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         page = ladder.verdicts(bot=name or "", season=season_name or "")
     if as_json:
         print_json(to_json(page))
@@ -266,19 +271,19 @@ def verdicts(
 @click.command("withdraw")
 @click.argument("name", metavar="NAME")
 @click.option("--reason", metavar="TEXT", help="The reason that is shown.")
-@place_option
-def withdraw(*, place: Place, name: str, reason: str | None) -> None:
+@location_option
+def withdraw(*, location: Location, name: str, reason: str | None) -> None:
     """Schedule no more games for the bot NAME, for its author.
 
     Its games and rating stay. Games that are being played are finished.
     """
-    place.refuse_options(reason=reason)
-    if place.remote is not None:
-        with place.open_ladder(needs_token=True) as ladder:
+    location.refuse_options(reason=reason)
+    if location.remote is not None:
+        with location.open_ladder(needs_token=True) as ladder:
             line = ladder.withdraw(bot=name)
         echo(f"{line.bot} is {line.state}: {line.reason}")
         return
-    with open_store(place.store_text) as store:
+    with open_store(location.store_text) as store:
         bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
     echo(f"{bot.name} is {bot.state}: {bot.reason}")
 
@@ -287,8 +292,8 @@ def withdraw(*, place: Place, name: str, reason: str | None) -> None:
 @click.argument("name", metavar="NAME")
 @click.option("--reason", metavar="TEXT", default="", help="The reason, for its author.")
 @click.option("--undo", is_flag=True, help="Schedule games for it again.")
-@place_option
-def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
+@location_option
+def disable(*, location: Location, name: str, reason: str, undo: bool) -> None:
     """Schedule no more games for the bot NAME, for the ladder's operator.
 
     Its author cannot change that, and submits no more versions of it. With --undo games are
@@ -298,7 +303,7 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
     if undo is (reason != ""):
         raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")
     state = "active" if undo else "disabled"
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         bot = ladder.set_bot_state(bot=name, state=state, reason=reason)
     words = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
     echo(f"{bot.bot} is {words}")
@@ -318,10 +323,10 @@ def disable(*, place: Place, name: str, reason: str, undo: bool) -> None:
 )
 @number_option("--limit", most=1_000_000, default=20, help="Number of games.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def games(
     *,
-    place: Place,
+    location: Location,
     season: str,
     bot: str,
     against: str,
@@ -331,7 +336,7 @@ def games(
     as_json: bool,
 ) -> None:
     """List the newest games, newest first, with placements and points."""
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         read_page = partial(
             ladder.games, season=season, bot=bot, against=against, faults=faults, lost=lost
         )
@@ -349,8 +354,8 @@ def games(
 def _read_newest(read_page: Callable[..., GamesPage], limit: int) -> GamesPage:
     """Return the newest games up to a limit, read in as many pages of the ladder as it takes.
 
-    `read_page` reads a page with the arguments `limit` and `before`. The field `older` of the result
-    is that of the last page.
+    `read_page` reads a page with the arguments `limit` and `before`. The result has the field
+    `older` of the last page.
     """
     from msgspec import structs
 
@@ -381,10 +386,10 @@ def _result(game: GameLine) -> str:
 
 @click.command("record")
 @click.argument("game_id", metavar="GAME")
-@place_option
-def record(*, place: Place, game_id: str) -> None:
+@location_option
+def record(*, location: Location, game_id: str) -> None:
     """Print the record of GAME, to be shown and verified like any other."""
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         click.echo(ladder.record(game_id=game_id), nl=False)
 
 
@@ -407,16 +412,18 @@ def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
 @click.argument("game_id", metavar="GAME")
 @click.option("--seat", metavar="A", type=SEAT, show_default="all", help="One seat.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 @click.pass_context
-def log(ctx: click.Context, *, place: Place, game_id: str, seat: str | None, as_json: bool) -> None:
+def log(
+    ctx: click.Context, *, location: Location, game_id: str, seat: str | None, as_json: bool
+) -> None:
     """Print what bots left of GAME: faults and last output of those at fault, and all notes.
 
     Of each bot the newest 20 games with faults are kept, and the newest 100 others with notes.
 
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         logs = ladder.log(game_id=game_id)
     seat_logs = [line for line in logs if seat in (None, SEAT_LETTERS[line.seat])]
     if as_json:
@@ -450,10 +457,16 @@ def _print_log(log: SeatLog) -> None:
 @click.option("--wait", is_flag=True, help="Wait until it is done; a ladder here does it at once.")
 @click.option("--all", "show_all", is_flag=True, help="Show every decision, not only marked ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 @click.pass_context
 def analyse(
-    ctx: click.Context, *, game_id: str, wait: bool, show_all: bool, as_json: bool, place: Place
+    ctx: click.Context,
+    *,
+    game_id: str,
+    wait: bool,
+    show_all: bool,
+    as_json: bool,
+    location: Location,
 ) -> None:
     """Ask for the analysis of GAME, or print what was found.
 
@@ -462,10 +475,10 @@ def analyse(
 
     Exit status: 0 asked for or printed, 1 it could not be made.
     """
-    if place.remote is not None:
-        analysis, record = _analyse_remotely(place, game_id, wait=wait)
+    if location.remote is not None:
+        analysis, record = _analyse_remotely(location, game_id, wait=wait)
     else:
-        with open_store(place.store_text) as store:
+        with open_store(location.store_text) as store:
             analysis = _analyse_here(store, game_id, wait=wait)
             record = store.games.record(game_id)
     if as_json:
@@ -505,20 +518,20 @@ class _ProblemPrinter(RunWatcher):
         print_error(message)
 
 
-def _analyse_remotely(place: Place, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
+def _analyse_remotely(location: Location, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
     """Request the analysis of a game on another machine, and return its state and the record.
 
     Reading needs no login, and requesting does: it is requested only if there is none yet. With
     `wait` the function returns when it has been made.
     """
-    with place.open_ladder() as ladder:
+    with location.open_ladder() as ladder:
         if ladder.analysis(game_id=game_id).may_be_asked:
-            with place.open_ladder(needs_token=True) as ladder_with_token:
+            with location.open_ladder(needs_token=True) as ladder_with_token:
                 ladder_with_token.request_analysis(game_id=game_id)
         if wait:
             for step in filter(None, ladder.watch_analysis(game_id=game_id)):
                 ahead = f", {step.ahead} before it" if step.ahead else ""
-                place.note(f"analysis of {game_id}: {step.state}{ahead}")
+                location.note(f"analysis of {game_id}: {step.state}{ahead}")
         return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id)
 
 

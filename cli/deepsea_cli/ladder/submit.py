@@ -20,7 +20,7 @@ from deepsea_arena.api.errors import ApiError, BadServer, RefusalKind, Unreachab
 from deepsea_arena.api.submissions import MOST_SUBMISSIONS, Archive
 from deepsea_arena.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
-from deepsea_cli.ladder.options import Place, Target, open_store, place_option
+from deepsea_cli.ladder.options import Location, Target, location_option, open_store
 from deepsea_cli.options import bot_uids_option, complete_bot, number_option, plays_here
 from deepsea_cli.output import (
     Column,
@@ -63,10 +63,10 @@ Note = Callable[[str], object]
     "--author", metavar="NAME", help="The bot's author; for a remote ladder, that of the token."
 )
 @bot_uids_option
-@place_option
+@location_option
 @click.pass_context
 def submit(
-    ctx: click.Context, *, path: str, name: str | None, author: str | None, place: Place
+    ctx: click.Context, *, path: str, name: str | None, author: str | None, location: Location
 ) -> None:
     """Submit the bot at PATH: a folder or zip with bot.toml, a Python file, or a sample's name.
 
@@ -77,28 +77,28 @@ def submit(
     """
     from deepsea_referee.bots.resolve import bundle_for_ladder
 
-    if place.remote is not None:
+    if location.remote is not None:
         if author is not None:
-            raise UserError(f"--author: at {place.remote.url} your token says who you are")
-        place.refuse_options(
+            raise UserError(f"--author: at {location.remote.url} your token says who you are")
+        location.refuse_options(
             bot_uids=ctx.get_parameter_source("bot_uids") is ParameterSource.COMMANDLINE
         )
         bundle = bundle_for_ladder(path, name)
-        submission = submit_bot(place.remote.authorised(), bundle, place.note)
+        submission = submit_bot(location.remote.authorised(), bundle, location.note)
     elif author is None:
         raise click.UsageError("Missing option '--author'.", ctx)
     else:
         plays_here("ladder submit to a ladder here")
         bundle = bundle_for_ladder(path, name)
-        submission = _submit_here(place, bundle, author)
+        submission = _submit_here(location, bundle, author)
     _print_outcome(submission, bundle, path)
-    if place.remote is None and submission.author != author:
+    if location.remote is None and submission.author != author:
         echo(f"note: {author} was there as {submission.author}; names that differ in case are one")
     if submission.state != "accepted":
         ctx.exit(NEGATIVE)
 
 
-def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
+def _submit_here(location: Location, bundle: BotBundle, author: str) -> Submission:
     """Submit a bot to a ladder on this machine, check it here, and return it in its last state.
 
     Raises Interrupted if the check is stopped; then a run of the ladder does it later.
@@ -108,7 +108,7 @@ def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
     from deepsea_arena.handlers import CHECKS
     from deepsea_arena.run_report import Stop
 
-    with open_store(place.store_text) as store:
+    with open_store(location.store_text) as store:
         store.authors.ensure(author)
         ladder = ladder_of(store, author)
         archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
@@ -116,7 +116,7 @@ def _submit_here(place: Place, bundle: BotBundle, author: str) -> Submission:
         (submission,) = islice(filter(None, ladder.submit(archive)), 1)
         number = submission.id
         with (
-            closing(_SubmissionProgress(len(bundle.archive), place.note)) as progress,
+            closing(_SubmissionProgress(len(bundle.archive), location.note)) as progress,
             closing(Stop()) as stop,
         ):
             progress.show(submission)
@@ -352,19 +352,19 @@ def _print_outcome(submission: Submission, bundle: BotBundle, path: str) -> None
 @number_option("--limit", most=500, default=20, help="Number of submissions.")
 @number_option("--id", "number", help="This one, in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 def submissions(
-    *, place: Place, author: str | None, limit: int, number: int | None, as_json: bool
+    *, location: Location, author: str | None, limit: int, number: int | None, as_json: bool
 ) -> None:
     """List what AUTHOR has submitted, or from afar your own, newest first.
 
-    From afar, those of another AUTHOR are for admins.
+    From afar, only admins may list those of another AUTHOR.
     """
-    if place.remote is None and number is None and author is None:
+    if location.remote is None and number is None and author is None:
         raise click.UsageError("Missing argument 'AUTHOR'.", click.get_current_context())
     from deepsea_arena.status import same_files_as
 
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         if number is None:
             lines = ladder.submissions(limit=limit, author=author or "")
         else:

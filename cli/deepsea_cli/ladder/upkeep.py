@@ -11,10 +11,10 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.ladder.options import (
-    Place,
+    Location,
     check_is_here,
+    location_option,
     open_store,
-    place_option,
     season_option,
     store_option,
 )
@@ -46,16 +46,16 @@ LISTED = 10
 
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@place_option
+@location_option
 @click.pass_context
-def status(ctx: click.Context, *, place: Place, as_json: bool) -> None:
+def status(ctx: click.Context, *, location: Location, as_json: bool) -> None:
     """Show each season's queue and leases, the rate of games, and problems.
 
     Exit status: 0, or 1 if something that is stored is damaged.
     """
     from deepsea_arena.status import status_document
 
-    with place.open_ladder(needs_token=True) as ladder:
+    with location.open_ladder(needs_token=True) as ladder:
         ladder_status = ladder.status()
     if as_json:
         print_json(status_document(ladder_status))

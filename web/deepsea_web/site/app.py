@@ -170,7 +170,7 @@ class Site:
 
         async def answer(request: Request) -> Response:
             query, format_name = _query_and_format(request, page)
-            key = (page.path, format_name, *sorted({**query.path, **query.given}.items()))
+            key = (page.path, format_name, *sorted({**query.path, **query.parameters}.items()))
             make = partial(self._render, page, query, format_name, self.ladder)
             last_changes = None
             if page.subject is not None and (name := query.text(page.subject.parameter)):
@@ -308,13 +308,13 @@ def _query_and_format(request: Request, page: Page[Any]) -> tuple[Query, str]:
 
     Raises UserError for a parameter that is given twice or is too long, and for other formats.
     """
-    parameters = parameters_of(request, (*page.parameters, "format"))
-    format_name = parameters.pop("format", "html")
+    texts = parameters_of(request, (*page.parameters, "format"))
+    format_name = texts.pop("format", "html")
     if format_name not in page.formats:
         formats = ", ".join(page.formats)
         raise UserError(f"this page comes as {formats}, not as {quoted(format_name, 40)}")
-    given = {name: value for name, value in parameters.items() if value}
-    return Query(dict(request.path_params), given), format_name
+    parameters = {name: text for name, text in texts.items() if text}
+    return Query(dict(request.path_params), parameters), format_name
 
 
 async def _static_file(request: Request) -> Response:

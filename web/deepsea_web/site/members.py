@@ -113,8 +113,8 @@ class MemberRoutes:
     async def _show_page(self, page: PersonalPage, request: Request) -> Response:
         """Answer with a personal page; a visitor who may not see it is sent to the login."""
         visit, headers = await self._visit_with_cookie(page, request)
-        given = parameters_of(request, (*page.parameters, "done"))
-        query = Query(dict(request.path_params), given)
+        parameters = parameters_of(request, (*page.parameters, "done"))
+        query = Query(dict(request.path_params), parameters)
         try:
             text = await self.sessions.in_thread(partial(self._render, page, visit, query))
             response = self.sessions.html(text, headers=headers)
@@ -157,7 +157,7 @@ class MemberRoutes:
             {
                 **values,
                 "query": query,
-                "done": page.done.get(query.given.get("done", "")),
+                "done": page.done.get(query.parameters.get("done", "")),
                 "problem": problem,
                 "typed": typed or {},
             },

@@ -97,16 +97,16 @@ class Query:
 
     path: Mapping[str, str] = field(default_factory=dict)
     """Values of the parts in braces of the page's path, by name."""
-    given: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
     """Values of the parameters that the page knows, by name; empty ones are left out."""
 
     def text(self, name: str) -> str | None:
         """Return a part of the path or a parameter; None if it was not given."""
-        return self.path.get(name, self.given.get(name))
+        return self.path.get(name, self.parameters.get(name))
 
     def flag(self, name: str) -> bool:
         """Return True if the parameter of a box says that it was ticked."""
-        text = self.given.get(name)
+        text = self.parameters.get(name)
         return bool(text) and bool(parameter(bool, name, text, is_text=True))
 
     def number(self, name: str) -> int:
@@ -185,17 +185,17 @@ def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
     A page must not depend on others: kept pages have their parameters as key, and a reader could
     fill the cache with copies of one page. Raises UserError if one is given twice or is too long.
     """
-    known = tuple(names)
-    given: dict[str, str] = {}
+    known_names = tuple(names)
+    parameters: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
-        if name not in known:
+        if name not in known_names:
             continue
         if len(value) > LONGEST_PARAMETER:
             raise UserError(f"{name} has more than {LONGEST_PARAMETER} characters")
-        if name in given:
+        if name in parameters:
             raise UserError(f"{name} is given twice")
-        given[name] = value
-    return given
+        parameters[name] = value
+    return parameters
 
 
 def season_of(ladder: LadderApi, query: Query) -> str:
@@ -406,11 +406,11 @@ class PageRenderer:
             data=data,
             here=path,
             query=query,
-            with_query=lambda **changed: {**query.given, **changed},
+            with_query=lambda **changed: {**query.parameters, **changed},
             title=words.name(page.title(data)),
             summary=words.name(page.summary(data)),
-            canonical=self.access.canonical(path, **query.given),
-            csv=self.url(path, **query.given, format="csv") if page.csv else None,
+            canonical=self.access.canonical(path, **query.parameters),
+            csv=self.url(path, **query.parameters, format="csv") if page.csv else None,
             current=page.nav,
             **page.extras(data),
         )

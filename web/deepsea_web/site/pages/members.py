@@ -116,7 +116,7 @@ async def bot_zip(sessions: SessionAuth, visit: Visit, request: Request) -> ASGI
     The parameter `version` chooses a version; without it, the newest one is sent.
     """
     bot = request.path_params["bot"]
-    version = Query(given=dict(request.query_params)).number("version")
+    version = Query(parameters=dict(request.query_params)).number("version")
     gateway, fields = sessions.gateway, {"bot": bot, "version": version}
     parts = gateway.stream(visit.caller, METHODS["download_bot"], fields)
     answer = await answer_stream(gateway, parts, Flow.FILE, bytes)
