@@ -28,7 +28,14 @@ from deepsea_ladder.errors import PersonGameError
 from deepsea_ladder.model import PersonGame, Presence, TaskState
 from deepsea_ladder.store import Store
 from deepsea_referee.clock import Clock
-from deepsea_referee.person import HINT_EFFORT, QUESTIONS, Choosing, PersonRequest, hint, rules_of
+from deepsea_referee.person import (
+    HINT_EFFORT,
+    QUESTIONS,
+    ChoiceDialog,
+    PersonRequest,
+    hint,
+    rules_of,
+)
 from deepsea_referee.summary import VoidGame
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
@@ -89,7 +96,7 @@ class SeatDocument(TypedDict):
     """The reason why the page does not change any more; "" while it may."""
 
 
-def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choosing] | None:
+def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, ChoiceDialog] | None:
     """Return the number of the question that waits for the person, and its choices.
 
     Return None if no question waits. `played` is the replayed game, if the caller has it.
@@ -97,7 +104,7 @@ def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, Choo
     if game.state is not TaskState.ASKED:
         return None
     view = (played or _replayed(game)).view(game.seat)
-    choosing = Choosing(view)
+    choosing = ChoiceDialog(view)
     picks = (game.answer or "").split()
     for pick in picks:
         choosing.choose(pick)

@@ -90,7 +90,9 @@ def command(
         report = asyncio.run(checks)
     if json:
         findings = [asdict(finding) for finding in report.findings]
-        print_json({"bot": spec.name, "fine": report.fine, "checks": findings, "log": report.log})
+        print_json(
+            {"bot": spec.name, "fine": report.is_ready, "checks": findings, "log": report.log}
+        )
     else:
         printed_errors = {""}
         for check in report.findings:
@@ -105,11 +107,11 @@ def command(
                 echo(f"  {line}")
         if note := too_busy(SYSTEM.late_share(), "check with a longer --clock"):
             echo(note)
-        ready = f"{spec.name} is ready" if report.fine else f"{spec.name} is not ready"
+        ready = f"{spec.name} is ready" if report.is_ready else f"{spec.name} is not ready"
         notes = [check.name for check in report.findings if not check.ok and not check.needed]
         names = ", ".join(dict.fromkeys(notes))
-        echo(f"{ready}; see the notes on: {names}" if names and report.fine else ready)
-    ctx.exit(DONE if report.fine else NEGATIVE)
+        echo(f"{ready}; see the notes on: {names}" if names and report.is_ready else ready)
+    ctx.exit(DONE if report.is_ready else NEGATIVE)
 
 
 @click.command("doctor")

@@ -398,7 +398,7 @@ def _report(tuned: TuneGames, *, is_better: bool | None) -> None:
     if is_better is False:
         is_open = compared is not None and compared.comparison.verdict is None
         echo(f"not {'surely ' if is_open else ''}better: keep the numbers that you have")
-        for trial in tuned.search.tried if tuned.search.steps else ():
+        for trial in tuned.search.tried_ranges if tuned.search.steps else ():
             echo(
                 f"  {trial.name} was tried from {trial.low} to {trial.high}; from the low end of "
                 "its range to the high one the placement score changes by "

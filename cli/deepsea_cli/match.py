@@ -121,7 +121,7 @@ def command(options: MatchOptions) -> None:
 
     specs = [looked_at(resolve(bot)) for bot in options.bots]
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(options.level) as sandbox_test:
+    with SYSTEM.start_sandbox_test(options.level) as sandbox_test:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting

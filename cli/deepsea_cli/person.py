@@ -29,7 +29,7 @@ from deepsea_referee.person import (
     LAST_TURNS,
     QUESTIONS,
     Choice,
-    Choosing,
+    ChoiceDialog,
     PersonRequest,
     action_words,
     hint,
@@ -124,7 +124,7 @@ class TerminalPerson:
 
     def _choose(self, request: PersonRequest) -> str | None:
         """Ask until the action is chosen; None if none is wanted any more."""
-        choosing = Choosing(request.view)
+        choosing = ChoiceDialog(request.view)
         note: Sequence[str] = ()
         board: Sequence[Text] = self._board(request.view)
         while request.is_wanted() and not self._closed:

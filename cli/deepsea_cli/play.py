@@ -121,7 +121,7 @@ def command(options: PlayOptions) -> None:
         raise UserError(f"--seat: the game has seats A to {SEAT_LETTERS[len(specs)]}")
     specs.insert(person_index, you)
     # A child process tests the sandbox while this one imports gRPC.
-    with SYSTEM.begin_test(options.isolation) as sandbox_test:
+    with SYSTEM.start_sandbox_test(options.isolation) as sandbox_test:
         from deepsea_cli import match_report
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting

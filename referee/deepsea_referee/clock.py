@@ -137,7 +137,7 @@ class Pulse:
         """The time from which on the next beat is so late that clocks must wait for it."""
         self._sleep = sleep
         self._times = times
-        self._counted = threading.Condition()
+        self._condition = threading.Condition()
         """Notified when a beat was counted; its lock protects the fields below."""
         self._users = 0
         self._began_ns = 0
@@ -155,7 +155,7 @@ class Pulse:
 
     def start(self) -> None:
         """Measure from now on, until `stop` was called as often as this."""
-        with self._counted:
+        with self._condition:
             self._users += 1
             self._began_ns = self._began_ns or self.now_ns()
             # A thread does not survive a fork of the process.
@@ -167,8 +167,8 @@ class Pulse:
                 self._thread.start()
 
     def stop(self) -> None:
-        """End one `start`; the last one ends the thread, and waits for its end."""
-        with self._counted:
+        """Undo one `start`; without any other one, end the thread and wait for its end."""
+        with self._condition:
             self._users -= 1
             if self._users or self._thread is None:
                 return
@@ -186,8 +186,8 @@ class Pulse:
         if self._thread is None or not self._thread.is_alive():
             self.due_ns = _NEVER_NS
             return
-        with self._counted:
-            self._counted.wait_for(lambda: self.due_ns != due_ns, _CATCH_UP_S)
+        with self._condition:
+            self._condition.wait_for(lambda: self.due_ns != due_ns, _CATCH_UP_S)
 
     def missing_share(self) -> float:
         """Return the missing time as a share of the time since the first start; 0 before it."""
@@ -206,12 +206,12 @@ class Pulse:
         wall_ns, own = self._reading(times)
         absent_ns = 0
         while True:
-            with self._counted:
+            with self._condition:
                 if ended.is_set():
                     return
                 self.missing_ns += absent_ns
                 self.due_ns = wall_ns + (BEAT_US + LATE_US) * 1_000
-                self._counted.notify_all()
+                self._condition.notify_all()
             self._sleep(ended, BEAT_US / 1_000_000)
             before_ns, before = wall_ns, own
             wall_ns, own = self._reading(times)
@@ -246,7 +246,9 @@ def _read_together(
     """Return the time and a reading of the same moment.
 
     A wait for a CPU between the two would make them inconsistent. So the reading is repeated until
-    there was no wait, which the reading's own `count_ns` shows.
+    there was no wait.
+
+    count_ns  returns the time of a reading that grows during such a wait
     """
     after = read()
     while True:
@@ -396,6 +398,7 @@ class ThreadClock:
 async def time_limit(clock: Clock, limit_us: int) -> AsyncIterator[None]:
     """Limit the time of the `with` block by a clock: raise TimeoutError as asyncio.timeout does."""
     async with asyncio.timeout(None) as scope:
+        # A deadline in the past ends the scope at once.
         alarm = clock.at(clock.now_us() + limit_us, lambda: scope.reschedule(0))
         try:
             yield

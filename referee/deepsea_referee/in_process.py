@@ -244,7 +244,7 @@ class _Games:
         players.append(player)
         return player
 
-    def _seated(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
+    def _copies_for(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
         """Return for each seat a copy of its bot that has not played on this seed before.
 
         Copies are used in the order of import, so a bot with n earlier games on the seed needs the
@@ -260,15 +260,16 @@ class _Games:
         """Play the game with this number, add it to the result, and call `on_game`."""
         line_up = self.settings.line_up(number)
         bots = [self.settings.bots[bot] for bot in line_up]
-        self._number, game = number, self.settings.game(number)
+        self._number = number
+        game = self.settings.game(number)
         game.own_paths = lambda seat, text: bots[seat].own_paths(text)
 
         def on_seat(seat: int) -> None:
             self.output.bot = line_up[seat]
 
-        seated = self._seated(line_up, game.game.seed)
+        players = self._copies_for(line_up, game.game.seed)
         with self.output.redirected(), self._bots_code(game):
-            play_to_end(game, seated, on_error="forfeit", now_us=now_us, on_seat=on_seat)
+            play_to_end(game, players, on_error="forfeit", now_us=now_us, on_seat=on_seat)
         played = game.played()
         faults = tuple(
             replace(report, error=bot_error(report.error, bots[report.seat]))
@@ -277,9 +278,9 @@ class _Games:
         outcome = GameResult.of(number, line_up, replace(played, faults=faults))
         self.result.add(outcome, played.record.decisions)
         if self.on_game is not None:
-            room = self.on_game(outcome, played.record)
-            if isinstance(room, Future):
-                room.result()
+            writing = self.on_game(outcome, played.record)
+            if isinstance(writing, Future):  # the disk is too slow: wait until the queue has room
+                writing.result()
 
     @contextmanager
     def _bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
@@ -371,7 +372,7 @@ class InProcessOutput:
 
     def _receive(self, index: int, data: bytes) -> None:
         """Store output of the current bot, and pass it on as the plan says."""
-        self._tails[self.bot][index].take(data)
+        self._tails[self.bot][index].add(data)
         sinks = self._outputs[self.bot].sinks()
         if sinks is not None:
             sinks[index](data)

@@ -233,7 +233,7 @@ class _Match:
                 tables = Tables(settings.numbers(), count, settings.time_control)
 
                 def fill_tables() -> None:
-                    while (game := tables.take()) is not None:
+                    while (game := tables.next_game()) is not None:
                         group.create_task(play(*game))
 
                 async def play(number: int, attempt: int) -> None:
@@ -270,7 +270,7 @@ class _Match:
             seat = error.seat if isinstance(error, HostTooBusy) else None
             if seat is not None:
                 self.suspects.add(in_pool[seat])
-            if not tables.counts(number, None):
+            if not tables.accept_or_repeat(number, None):
                 return
             _log.error("game %s is void: %s", game.game_id, error, exc_info=error.__cause__)
             void = VoidGame(
@@ -284,7 +284,7 @@ class _Match:
             if self.on_void is not None:
                 await _wait_for_room(self.on_void(void))
             return
-        if not tables.counts(number, played):
+        if not tables.accept_or_repeat(number, played):
             return
         self.result.tables = tables.most
         result = GameResult.of(number, line_up, played)
@@ -341,7 +341,7 @@ class Tables:
         self.most = 0
         """The largest number of games that were in progress at once."""
 
-    def take(self) -> tuple[int, int] | None:
+    def next_game(self) -> tuple[int, int] | None:
         """Return the number of the game that begins now, and the number of the attempt, from 0.
 
         Games to play again come first. Return None if no table is free, or no game remains.
@@ -351,6 +351,8 @@ class Tables:
         game = self._repeats.popleft() if self._repeats else next(self._games, None)
         if game is not None:
             self._games_at_once[game[0]] = in_progress = len(self._games_at_once) + 1
+            # Each game remembers the largest number of games beside it. Most often none is larger
+            # than before: then nothing has to be updated.
             if in_progress > self._least_at_once:
                 self._games_at_once = {
                     number: max(before, in_progress)
@@ -360,7 +362,7 @@ class Tables:
             self._least_at_once = in_progress
         return game
 
-    def counts(self, number: int, played: PlayedGame | None) -> bool:
+    def accept_or_repeat(self, number: int, played: PlayedGame | None) -> bool:
         """Return True if a game that has ended counts; otherwise queue it to be played again.
 
         If the number of tables is not fixed, it is adapted to how the game went.

@@ -128,13 +128,13 @@ class Freezer:
         for turns in [*self._resting]:
             turns.freeze()
 
-    def asks(self, turns: BotTurns, now_us: int) -> None:
+    def note_request(self, turns: BotTurns, now_us: int) -> None:
         """Note that a bot has an open request, or starts."""
         self._resting.discard(turns)
         self._asked[turns] = now_us
         self._ring_by(now_us + LAZY_US)
 
-    def rests(self, turns: BotTurns, now_us: int) -> None:
+    def note_rest(self, turns: BotTurns, now_us: int) -> None:
         """Note that a bot has no open request any more."""
         self._asked.pop(turns, None)
         if not turns.frozen:
@@ -142,12 +142,12 @@ class Freezer:
             self._changed_us = now_us
             self._ring_by(now_us + LAZY_US)
 
-    def leaves(self, turns: BotTurns) -> None:
+    def remove(self, turns: BotTurns) -> None:
         """Note that a bot ends, or is not to be frozen any more."""
         self._asked.pop(turns, None)
         self._resting.discard(turns)
 
-    def take(self, turns: BotTurns) -> bool:
+    def claim(self, turns: BotTurns) -> bool:
         """Claim a bot in order to freeze it; return False if it does not rest."""
         is_resting = turns in self._resting
         self._resting.discard(turns)
@@ -180,22 +180,22 @@ class BotTurns:
 
     def ask(self, now_us: int) -> None:
         """Thaw the bot, which is about to get a request."""
-        self._freezer.asks(self, now_us)
+        self._freezer.note_request(self, now_us)
         self._thaw()
 
     def rest(self, now_us: int) -> None:
         """Allow the bot to be frozen: it has no open request any more."""
-        self._freezer.rests(self, now_us)
+        self._freezer.note_rest(self, now_us)
 
     def freeze(self) -> None:
         """Freeze the bot now, unless it has an open request; the next request thaws it."""
-        if self._freezer.take(self):
+        if self._freezer.claim(self):
             self.frozen = True
             self.process.freeze()
 
     def leave(self) -> None:
         """Thaw the bot so that it can exit, and freeze it no more."""
-        self._freezer.leaves(self)
+        self._freezer.remove(self)
         self._thaw()
 
     def _thaw(self) -> None:

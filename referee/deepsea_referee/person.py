@@ -210,7 +210,7 @@ class Choice(NamedTuple):
     meaning: str
 
 
-class Choosing:
+class ChoiceDialog:
     """A decision of a person in progress.
 
     Most decisions need a single choice. For the order of cargo the person chooses one unit after

@@ -112,9 +112,9 @@ async def play_game(
         if shortage := processes[report.seat].shortage():
             raise shortage  # the kernel may have killed a child of the bot: the fault follows
     faults = [
-        _trimmed(report, processes[report.seat])
+        _with_author_error(report, processes[report.seat])
         if report.seat in substitutes and report.seat not in blamed
-        else await _explained(report, processes[report.seat], missing.get(report.seat))
+        else await _with_process_details(report, processes[report.seat], missing.get(report.seat))
         for report in played.faults
     ]
     return replace(played, faults=tuple(faults), longest_us=longest_us)
@@ -133,8 +133,11 @@ async def _ready(
 
     Raises HostTooBusy with that seat if the host was too busy for a start.
     """
-    seat_of = {slot: seat for seat, slot in enumerate(line_up) if seat not in substitutes}
-    seat_of = {slot: seat_of.get(slot, seat) for seat, slot in enumerate(line_up)}
+    seat_of: dict[Slot, int] = {}
+    for seat, slot in enumerate(line_up):
+        # A seat with a substitute is blamed only if the slot has no other seat.
+        if slot not in seat_of or seat_of[slot] in substitutes or seat not in substitutes:
+            seat_of[slot] = seat
     starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seat_of.items()]
     # All at once, and wait for all: no process may still be starting when the pool is closed.
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
@@ -148,7 +151,9 @@ async def _ready(
     return [processes[slot] for slot in line_up]
 
 
-async def _explained(report: FaultReport, process: BotProcess, missing: str | None) -> FaultReport:
+async def _with_process_details(
+    report: FaultReport, process: BotProcess, missing: str | None
+) -> FaultReport:
     """Return a fault's report with details of the process: for a crash its exit status and output.
 
     missing  None if the process was running when the game began; else why it is never started
@@ -160,14 +165,14 @@ async def _explained(report: FaultReport, process: BotProcess, missing: str | No
     if missing == "":  # the report already has the exit status
         return replace(report, when="start", error=process.error_text())
     if report.error:
-        return _trimmed(report, process)
+        return _with_author_error(report, process)
     if report.fault is not Fault.CRASH:
         return report
     came = f"{report.came}: {await process.exit_text()}"
     return replace(report, came=came, error=process.error_text())
 
 
-def _trimmed(report: FaultReport, process: BotProcess) -> FaultReport:
+def _with_author_error(report: FaultReport, process: BotProcess) -> FaultReport:
     """Return the report with only the author's part of the traceback that the bot sent."""
     return replace(report, error=bot_error(report.error, process.bot))
 

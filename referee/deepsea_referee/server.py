@@ -298,7 +298,7 @@ class LinesServer:
 
     # As a transport
 
-    async def line(self) -> bytes | None:
+    async def read_line(self) -> bytes | None:
         """Read the next line, and return it without its line end; None at the end of the pipe.
 
         An incomplete last line is ignored. A few empty lines are skipped, since some programs write
@@ -316,7 +316,7 @@ class LinesServer:
 
     async def read(self) -> list[wire.Answer] | None:
         """Read the next answer; None at the end of the pipe. Raises BotFault for any other line."""
-        line = await self.line()
+        line = await self.read_line()
         try:
             return None if line is None else [answer_from_line(line)]
         except WireError as error:
@@ -342,7 +342,7 @@ class LinesServer:
     async def _serve(self) -> None:
         """Read the bot's first line, then serve the session until its end."""
         try:
-            line = await self.line()
+            line = await self.read_line()
             if line is None:
                 return
             self._session.features = ready_from_line(line)

@@ -15,7 +15,7 @@ It serves many games at once. It is in one of four states; `TRANSITIONS` is this
 New games begin while it is resting or asked. Later a request is not sent: its outcome is that of
 the end.
 
-A request waits in the outbox, is timed, and is over: answered, timed out, or dropped because the
+A request waits in the outbox, is charge, and is over: answered, timed out, or dropped because the
 host was too busy. After the latter two, one late answer to it is ignored. Requests that are ready
 when the bot has answered everything are sent as one message: a message costs more than its content,
 and a bot works on one request at a time. Time runs from just before the write to just after the
@@ -67,7 +67,7 @@ HELD_BYTES = MESSAGE_BYTES // 2
 
 If there are more, the bot is thawed to read them.
 """
-LATE_KEPT = 1_000
+MOST_LATE = 1_000
 """The number of timed-out requests that are remembered, so that late answers to them are ignored.
 
 Late answers to older requests are refused.
@@ -125,10 +125,10 @@ class Session:
     """The games' side (ask, send, close, fail) and the stream's side (serve) of a connection."""
 
     def __init__(
-        self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US, late_kept: int = LATE_KEPT
+        self, clock: Clock, *, write_limit_us: int = WRITE_LIMIT_US, most_late: int = MOST_LATE
     ) -> None:
         self._clock = clock
-        self._late_kept = late_kept
+        self._most_late = most_late
         self._write_limit_us = write_limit_us
         self._loop = asyncio.get_running_loop()
         self._state: State = "resting"
@@ -297,7 +297,7 @@ class Session:
     async def _read(self, transport: Transport) -> None:
         """Read messages until the stream or the session ends, and report the answers.
 
-        The order of steps matters: first all answers of a message are timed, then waiting requests
+        The order of steps matters: first all answers of a message are charge, then waiting requests
         are sent, then the bot may rest; only then are the outcomes reported, because the games ask
         for the next decisions at once.
         """
@@ -331,16 +331,16 @@ class Session:
         """
         request_id, action, error, note = answer
         is_sent = request_id <= self._sent_id
-        timed = self.timer.stop(request_id, now_us) if is_sent else None
-        if timed is None:
+        charge = self.timer.stop(request_id, now_us) if is_sent else None
+        if charge is None:
             if request_id not in self._late:
                 raise refusal(f"it answered request {request_id}, which is not open")
             del self._late[request_id]
             return None
         on_answer = self._open.pop(request_id)
-        if isinstance(timed, Timeout):
-            return on_answer, _timeout(timed)
-        fields = (action, timed.us, error, now_us - self._asked_us, note)
+        if isinstance(charge, Timeout):
+            return on_answer, _timeout(charge)
+        fields = (action, charge.us, error, now_us - self._asked_us, note)
         return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, transport: Transport) -> None:
@@ -456,7 +456,7 @@ class Session:
         the game that receives it may ask for the next decision at once.
         """
         self._late[request_id] = None
-        if len(self._late) > self._late_kept:
+        if len(self._late) > self._most_late:
             del self._late[next(iter(self._late))]  # the oldest one
         if request_id > self._sent_id:
             # The request still waits in the outbox. The bot must read it before the notice of its

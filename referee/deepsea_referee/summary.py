@@ -164,7 +164,9 @@ def _middle(us: int) -> int:
     doubles whenever the time does.
     """
     shift = us.bit_length() - _BITS
-    return (us >> shift << shift) + (1 << shift >> 1)
+    bucket_start = us >> shift << shift
+    half_width = 1 << shift >> 1
+    return bucket_start + half_width
 
 
 # Games and matches

@@ -191,8 +191,8 @@ class LocalWorkers:
         task = Task(argument, tuple(needs))
         former = self._workers[worker]
         if former is not None and not former.tasks and former.process.poll() is not None:
-            self._dismiss(former)  # it died while it was idle
-        self._give(self._workers[worker] or self._hire(worker), task)
+            self._end_worker(former)  # it died while it was idle
+        self._send_task(self._workers[worker] or self._start_worker(worker), task)
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
@@ -239,7 +239,7 @@ class LocalWorkers:
         for worker in workers:
             worker.connection.close()
         for worker in workers:
-            self._dismiss(worker)
+            self._end_worker(worker)
 
     def _receive(self, worker: _Worker) -> list[WorkerEvent]:
         """Receive a message of a worker that is ready; without a message it has died.
@@ -267,14 +267,14 @@ class LocalWorkers:
         Its tasks go to a new worker.
         """
         number = self._workers.index(worker)
-        ending = self._dismiss(worker)
+        ending = self._end_worker(worker)
         if worker.tasks:
-            successor = self._hire(number)
+            successor = self._start_worker(number)
             for task in worker.tasks:
-                self._give(successor, task)
+                self._send_task(successor, task)
         return ending
 
-    def _give(self, worker: _Worker, task: Task) -> None:
+    def _send_task(self, worker: _Worker, task: Task) -> None:
         """Send a task to a worker, with those of its files that the worker does not have."""
         missing = [digest for digest in task.needs if digest not in worker.files]
         try:
@@ -287,7 +287,7 @@ class LocalWorkers:
         with suppress(OSError):  # if the worker has just died, `wait` reports it
             worker.connection.send((pickle.dumps(task.argument), files))
 
-    def _hire(self, number: int) -> _Worker:
+    def _start_worker(self, number: int) -> _Worker:
         """Start the process of the worker with this number, and send it the setup."""
         # A new program instead of a fork, since a process with threads or gRPC cannot be forked
         # safely; and not multiprocessing, which runs the main module again, and does not allow
@@ -301,7 +301,7 @@ class LocalWorkers:
             connection.send_bytes(self._setup)
         return worker
 
-    def _dismiss(self, worker: _Worker) -> str:
+    def _end_worker(self, worker: _Worker) -> str:
         """Remove a worker: wait until it has exited, or kill it after `GRACE_S`.
 
         Returns its exit status in words.
@@ -363,7 +363,7 @@ class Link:
         self._tasks: SimpleQueue[bytes | None] = SimpleQueue()
         self._files: dict[str, bytes] = {}
         self._stopping = False
-        self._alone = False
+        self._pool_has_ended = False
         """True once the process of the pool has ended."""
         self._stop: Callable[[], object] = do_nothing
         self._next: Callable[[Any], object] | None = None
@@ -411,14 +411,14 @@ class Link:
         """
         threading.Thread(target=self._listen, daemon=True).start()
         perform: Perform | None = None
-        with ExitStack() as leaving:
+        with ExitStack() as cleanup:
             while (packed := self._tasks.get()) is not None and not self._stopping:
                 try:
                     if perform is None:
-                        perform = leaving.enter_context(pickle.loads(setup)(self))
+                        perform = cleanup.enter_context(pickle.loads(setup)(self))
                     argument = pickle.loads(packed)
                     self._stop = lambda: os._exit(1)
-                    if self._alone:  # the process of the pool has ended during the setup
+                    if self._pool_has_ended:  # the process of the pool has ended during the setup
                         break
                     try:
                         result = perform(argument)
@@ -444,7 +444,7 @@ class Link:
             self.stop()
             self._connection.recv()
         except (EOFError, OSError):  # OSError if the process of the pool was killed
-            self._alone = True
+            self._pool_has_ended = True
             self.stop()
             threading.Event().wait(GRACE_S)
             os._exit(1)
@@ -463,7 +463,7 @@ def main(connection: Connection) -> None:
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
     os.set_inheritable(connection.fileno(), False)
-    SYSTEM.keep_to(connection.recv())
+    SYSTEM.restrict_to(connection.recv())
     link = Link(connection)
     # Ctrl-C is the pool's business, which then requests a stop. A handler instead of SIG_IGN,
     # because bots would inherit SIG_IGN.

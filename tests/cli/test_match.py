@@ -58,7 +58,7 @@ class Asked:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     stand_in = Asked()
     monkeypatch.setattr(referee, "run_match", stand_in.run_match)
-    monkeypatch.setattr(probe, "look", stand_in.look)
+    monkeypatch.setattr(probe, "start_test", stand_in.look)
     monkeypatch.setattr(probe, "choose", stand_in.choose)
     return stand_in
 

@@ -250,7 +250,7 @@ def needs_groups() -> Hierarchies:
     are given it is a fault that bots have no bounds."""
     places = cgroup.hierarchies()
     if places.memory is None or places.pids is None:
-        found = cgroup.mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
+        found = cgroup.mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
         for place in found:
             controllers = place.own / "cgroup.controllers"
             is_given = controllers.exists() and os.access(place.own, os.W_OK)

@@ -21,8 +21,8 @@ from deepsea_referee.workbench.blocks import (
     CompareGames,
     PlayedBlock,
     StoredBlock,
-    _Enough,
-    _InOrder,
+    _BlockCollector,
+    _EndOfBlocks,
     block_line,
     play_blocks,
     read_block,
@@ -184,7 +184,7 @@ def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
         came.append(number)
         return number == 4
 
-    in_order = _InOrder(range(6), 2, lambda game: game // 2, on_block)
+    in_order = _BlockCollector(range(6), 2, lambda game: game // 2, on_block)
     for number in (2, 3, 0):
         in_order.add(*game(number))
     assert came == []
@@ -197,7 +197,7 @@ def test_blocks_wait_for_those_before_them_and_void_ones_are_left_out() -> None:
     assert came == [0, 1]
     in_order.add(*game(4))
     assert came == [0, 1, 2]
-    with pytest.raises(_Enough):
+    with pytest.raises(_EndOfBlocks):
         in_order.add(*game(9))
     assert came == [0, 1, 2, 4]
     assert in_order.void == [3]

@@ -48,7 +48,7 @@ def examined(
 def failures(report: CheckReport) -> list[CheckResult]:
     """The checks that keep it from playing: none if it is fine."""
     failed = [finding for finding in report.findings if finding.needed and not finding.ok]
-    assert report.fine == (not failed)
+    assert report.is_ready == (not failed)
     return failed
 
 
@@ -103,7 +103,7 @@ def test_the_size_of_a_bot_and_what_is_no_part_of_it_are_told(tmp_path: Path) ->
 
 def test_a_program_that_exits_at_once_is_reported_with_its_stderr(tmp_path: Path) -> None:
     report = examined(program(tmp_path, "bad", first="raise SystemExit('no licence')"))
-    assert not report.fine
+    assert not report.is_ready
     _, only = report.findings
     assert only.name == "start"
     assert "no licence" in only.found
@@ -122,7 +122,7 @@ def test_a_misspelt_method_is_advice(tmp_path: Path) -> None:
 def test_a_program_that_does_not_connect_is_reported(tmp_path: Path) -> None:
     hosting = Hosting(PlainProcess(), start_limit_us=200_000, grace_us=0)
     report = examined(program(tmp_path, "slow", first="import signal; signal.pause()"), hosting)
-    assert not report.fine
+    assert not report.is_ready
     assert "did not connect" in report.findings[1].found
 
 
@@ -154,7 +154,7 @@ def test_a_bot_that_achieves_nothing_gets_a_note(tmp_path: Path, source: str, fo
 def test_each_fault_is_found_where_it_happens(tmp_path: Path) -> None:
     bad = program(tmp_path, "bad", "if view.rules.name == 'guide' and view.players == 4: 1 / 0")
     report = examined(bad, rules=TWO)
-    assert not report.fine
+    assert not report.is_ready
     assert [f.name for f in report.findings if not f.ok] == ["rules guide", "same again"]
     guide = finding(report, "rules guide")
     assert "with 4 seats" in guide.found

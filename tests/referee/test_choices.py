@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deepsea_referee.person import MOMENTS, Choosing, action_words, rules_of
+from deepsea_referee.person import MOMENTS, ChoiceDialog, action_words, rules_of
 from deepsea_rules.game import Game
 from deepsea_rules.randomness import Stream, seed_from_text
 from deepsea_rules.ruleset import OPTIONS, PRESETS, preset
@@ -29,8 +29,8 @@ def test_the_key_of_an_item_lays_that_item(rules: str) -> None:
     """Keys and names of items are numbers, and mean other items."""
     seen = 0
     for view in orders(rules):
-        for choice in Choosing(view).offered:
-            choosing = Choosing(view)
+        for choice in ChoiceDialog(view).offered:
+            choosing = ChoiceDialog(view)
             whole = choosing.choose(choice.key)
             if whole is None:
                 assert choosing.note == [f"laid so far: {choice.meaning.partition(', worth')[0]}"]
@@ -38,7 +38,7 @@ def test_the_key_of_an_item_lays_that_item(rules: str) -> None:
                 assert whole[6:].split(",")[0] == choice.action
             seen += 1
         whole = f"order:{','.join(item.name for item in view.items)}"
-        assert Choosing(view).choose(whole) == whole
+        assert ChoiceDialog(view).choose(whole) == whole
     assert seen > 5
 
 
@@ -46,7 +46,7 @@ def test_the_key_of_an_item_lays_that_item(rules: str) -> None:
 def test_no_number_of_a_piece_can_be_taken_for_a_key_and_no_option_has_its_name(rules: str) -> None:
     """Units are named by "level"; rules of the moment are sentences with their values."""
     for view in orders(rules):
-        assert all(choice.meaning.startswith("level") for choice in Choosing(view).offered)
+        assert all(choice.meaning.startswith("level") for choice in ChoiceDialog(view).offered)
         lines = rules_of(view)
         for option in OPTIONS:
             assert not any(option.name in line for line in lines if "_" in option.name)

@@ -295,7 +295,7 @@ def test_a_clock_that_is_read_before_a_stop_is_counted_waits_for_the_pulse() -> 
             awaited.wait(60)
 
     pulse._sleep = sleep
-    pulse._counted = Counted(awaited)
+    pulse._condition = Counted(awaited)
     with pulse.beating():
         assert stopped.wait(60)
         assert SystemClock(pulse).now_us() == 0

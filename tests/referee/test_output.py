@@ -22,7 +22,7 @@ from deepsea_referee.bots.output import (
     error_line,
     escaped,
     frames,
-    where,
+    last_frame_text,
     with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec, resolve
@@ -38,7 +38,7 @@ from helpers.tiers import daily
 def test_the_end_of_a_stream_is_kept() -> None:
     tail = OutputTail(10)
     for data in (b"abc", b"defgh", b"ijklm"):
-        tail.take(data)
+        tail.add(data)
     assert tail.text() == "[... 3 bytes left out ...]\ndefghijklm"
 
 
@@ -318,12 +318,12 @@ Extension modules: numpy.core (total: 1)
     error = author_error(stacks, tmp_path)
     *called, place, last = error.splitlines()
     assert called[0] == "Traceback (most recent call last):"
-    assert where(error).endswith(f", in {function}")
+    assert last_frame_text(error).endswith(f", in {function}")
     assert place.endswith(f", in {function}")
     assert last == f"Fatal Python error: {signal}"
     assert with_short_stack(stacks, tmp_path) == f"loading\n{error}"
     assert with_short_stack("no stack\n", tmp_path) == "no stack\n"
-    assert where(last) == ""
+    assert last_frame_text(last) == ""
 
 
 def test_where_no_frame_is_the_authors_all_are_kept(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ def test_an_error_of_the_referee_in_a_stream_is_nobodys_fault_however_often(
 
 def test_of_a_bot_that_keeps_crashing_the_first_logs_are_kept(tmp_path: Path) -> None:
     crasher = lines_bot(tmp_path, "crasher", "sys.exit('no idea')")
-    result = play([crasher, opponent(tmp_path)], games=2, output=OutputPlan(kept=1)).result
+    result = play([crasher, opponent(tmp_path)], games=2, output=OutputPlan(logs_per_bot=1)).result
     assert result.summaries()[0].faults == 2
     assert [log.start for log in result.logs] == [1]
 

@@ -185,7 +185,7 @@ def test_samples_have_names() -> None:
 def test_a_samples_name_is_the_sample_whatever_lies_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("deepsea_referee.bots.resolve._told", set())
+    monkeypatch.setattr("deepsea_referee.bots.resolve._noted_names", set())
     write(tmp_path / "steady" / "bot.toml", 'command = "mine"')
     (tmp_path / "random").mkdir()
     write(tmp_path / "greedy")

@@ -369,7 +369,7 @@ async def test_a_stall_gives_no_second_reprieve(tmp_path: Path) -> None:
 
 
 async def test_late_answers_are_expected_once_and_only_to_the_last_requests(tmp_path: Path) -> None:
-    async with seat(tmp_path, late_kept=2) as it, it.peer() as peer:
+    async with seat(tmp_path, most_late=2) as it, it.peer() as peer:
         asked = [ask(it.session, question(), LIMIT_US) for _ in range(3)]
         first, _, last = (await peer.next()).requests
         await it.alarm_is_set()

@@ -50,7 +50,7 @@ def chosen(games: int = 2000) -> Tables:
 
 def taken(tables: Tables) -> list[int]:
     """The games that begin now."""
-    return [number for number, _ in iter(tables.take, None)]
+    return [number for number, _ in iter(tables.next_game, None)]
 
 
 def at_once() -> tuple[Tables, list[int]]:
@@ -66,7 +66,7 @@ def play_on(
     on = [*on]
     for _ in range(rounds):
         for number in on:
-            tables.counts(number, outcome)
+            tables.accept_or_repeat(number, outcome)
         for number in on:
             tables.leave(number)
         on = taken(tables)
@@ -107,33 +107,33 @@ def test_there_are_fewer_tables_again_when_bots_begin_to_think() -> None:
 
 def test_a_void_game_beside_others_is_played_again_alone_on_another_deal() -> None:
     tables, (first, *others) = at_once()
-    assert not tables.counts(first, None)
+    assert not tables.accept_or_repeat(first, None)
     tables.leave(first)
     for number in others:
-        assert tables.take() is None  # the others end first
-        assert tables.counts(number, played())
+        assert tables.next_game() is None  # the others end first
+        assert tables.accept_or_repeat(number, played())
         tables.leave(number)
-    assert tables.take() == (first, 1)
-    assert tables.take() is None
-    assert tables.counts(first, None)
+    assert tables.next_game() == (first, 1)
+    assert tables.next_game() is None
+    assert tables.accept_or_repeat(first, None)
     tables.leave(first)
     assert len(play_on(tables, taken(tables), played(), rounds=15)) == MOST
 
 
 def test_a_process_that_fails_beside_others_costs_one_game_and_the_next_are_one_by_one() -> None:
     tables, on = at_once()
-    assert [tables.counts(number, played(faults=[FAULT])) for number in on] == [
+    assert [tables.accept_or_repeat(number, played(faults=[FAULT])) for number in on] == [
         True,
         *[False] * (MOST - 1),
     ]
     for number in on:
         tables.leave(number)
     for number in on[1:]:
-        assert tables.take() == (number, 1)
-        assert tables.take() is None
-        assert tables.counts(number, played(faults=[FAULT]))
+        assert tables.next_game() == (number, 1)
+        assert tables.next_game() is None
+        assert tables.accept_or_repeat(number, played(faults=[FAULT]))
         tables.leave(number)
-    assert tables.take() == (max(on) + 1, 0)
+    assert tables.next_game() == (max(on) + 1, 0)
     assert len(play_on(tables, [max(on) + 1], played(), rounds=30)) == 1
 
 
@@ -142,7 +142,7 @@ def test_each_bot_whose_process_fails_loses_a_game() -> None:
     ours, theirs = FAULT, replace(FAULT, seat=0)
     faults = [[ours], [ours], [theirs, ours], [theirs], [ours]]
     games = [played(faults=one) for one in faults]
-    counted = [tables.counts(*game) for game in zip(on, games, strict=False)]
+    counted = [tables.accept_or_repeat(*game) for game in zip(on, games, strict=False)]
     assert counted == [True, False, True, False, False]
 
 
@@ -150,15 +150,15 @@ def test_each_bot_whose_process_fails_loses_a_game() -> None:
 def test_a_fault_of_one_game_counts_in_each(fault: Fault) -> None:
     tables, (first, second, *_) = at_once()
     outcome = played(faults=[replace(FAULT, fault=fault)])
-    assert tables.counts(first, outcome)
+    assert tables.accept_or_repeat(first, outcome)
     of_one_game = fault in {Fault.EXCEPTION, Fault.ILLEGAL_ACTION}
-    assert tables.counts(second, outcome) == of_one_game
+    assert tables.accept_or_repeat(second, outcome) == of_one_game
 
 
 def test_a_slow_decision_is_no_reason_to_play_a_game_again() -> None:
     tables, on = at_once()
     for number in on:
-        assert tables.counts(number, played(slowest_us=LIMIT_US))
+        assert tables.accept_or_repeat(number, played(slowest_us=LIMIT_US))
         tables.leave(number)
     assert taken(tables) == [max(on) + 1]
 
@@ -185,12 +185,12 @@ def test_a_game_counts_once_and_begins_twice_at_most_the_second_time_alone(
     outcomes = {"quick": played(), "slow": played(slowest_us=LIMIT_US), "lost": lost, "void": None}
     tables, counted, failed = chosen(40), [], False
     on: dict[int, int] = {}
-    while on := on | dict(iter(tables.take, None)):
+    while on := on | dict(iter(tables.next_game, None)):
         assert len(on) == 1 or not any(on.values())
         number = data.draw(st.sampled_from(sorted(on)))
         how = data.draw(st.sampled_from(sorted(outcomes)))
         attempt = on.pop(number)
-        if tables.counts(number, outcomes[how]):
+        if tables.accept_or_repeat(number, outcomes[how]):
             counted.append(number)
         else:
             assert attempt == 0
@@ -203,7 +203,7 @@ def test_a_game_counts_once_and_begins_twice_at_most_the_second_time_alone(
 def test_a_fixed_number_of_tables_stays() -> None:
     tables = Tables(range(9), 3, CONTROL)
     assert taken(tables) == [0, 1, 2]
-    assert tables.counts(1, played(faults=[FAULT]))
+    assert tables.accept_or_repeat(1, played(faults=[FAULT]))
     tables.leave(1)
     assert taken(tables) == [3]
     assert play_on(tables, [0, 2, 3], None, rounds=1) == [4, 5, 6]

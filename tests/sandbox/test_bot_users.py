@@ -123,8 +123,8 @@ def test_a_forked_process_does_not_own_its_parents_claims(tmp_path: Path) -> Non
 @pytest.mark.skipif(not bot_users.is_root(), reason="only root starts bots as other users")
 def test_two_sandboxes_at_once_have_two_users() -> None:
     needs_sandbox()
-    own = bot_users.configured()
-    assert own is not None, bot_users.wanted().trouble()
+    own = bot_users.configured_users()
+    assert own is not None, bot_users.requested_range().trouble()
     show = (sys.executable, "-I", "-S", "-c", "print(open('/proc/self/uid_map').read())")
     with (
         probe.started(Sandbox(), show) as end_first,

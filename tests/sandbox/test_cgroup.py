@@ -46,7 +46,7 @@ def places(tmp_path: Path, mounts: str, groups: str) -> dict[str, Path]:
     """Where this process is in each file system, by its controllers."""
     (tmp_path / "mountinfo").write_text(mounts)
     (tmp_path / "cgroup").write_text(groups)
-    found = cgroup.mounted(tmp_path / "mountinfo", tmp_path / "cgroup")
+    found = cgroup.mounted_hierarchies(tmp_path / "mountinfo", tmp_path / "cgroup")
     return {",".join(sorted(place.controllers)): place.own for place in found}
 
 
@@ -66,8 +66,8 @@ def test_places_where_there_is_version_2_only(tmp_path: Path) -> None:
 
 
 def test_nothing_is_found_where_there_is_nothing(tmp_path: Path) -> None:
-    assert cgroup.mounted(tmp_path / "none", tmp_path / "none") == []
-    assert cgroup.find([]) == Hierarchies()
+    assert cgroup.mounted_hierarchies(tmp_path / "none", tmp_path / "none") == []
+    assert cgroup.find_hierarchies([]) == Hierarchies()
 
 
 def delegated(tmp_path: Path, *processes: int) -> MountedHierarchy:
@@ -79,7 +79,7 @@ def delegated(tmp_path: Path, *processes: int) -> MountedHierarchy:
 
 
 def test_version_2_with_controllers_bounds_memory_and_processes(tmp_path: Path) -> None:
-    found = cgroup.find([delegated(tmp_path, os.getpid())])
+    found = cgroup.find_hierarchies([delegated(tmp_path, os.getpid())])
     assert found.memory == found.pids == tmp_path
     # The kernel would have put its files into a new group; a plain folder has none.
     assert found.core is None
@@ -123,7 +123,7 @@ NEW_GROUP = {
 
 
 def test_version_2_does_everything_in_one_group(fake_kernel: Path) -> None:
-    found = cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
+    found = cgroup.find_hierarchies([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
     assert found.folders() == (fake_kernel,)
     assert found.missing() == []
     assert found.counts_cpu
@@ -215,15 +215,15 @@ def test_a_bot_is_charged_with_the_end_of_its_own_limit_alone(
 def test_version_2_without_the_cpu_controller_gives_no_shares(fake_kernel: Path) -> None:
     for name in ("controllers", "subtree_control"):
         (fake_kernel / f"cgroup.{name}").write_text("memory pids\n")
-    assert cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)]).missing() == [
-        "CPU shares"
-    ]
+    assert cgroup.find_hierarchies(
+        [MountedHierarchy(frozenset(), fake_kernel, fake_kernel)]
+    ).missing() == ["CPU shares"]
 
 
 def test_version_2_without_the_controllers_bounds_nothing(tmp_path: Path) -> None:
     place = delegated(tmp_path)
     (tmp_path / "cgroup.controllers").write_text("cpu\n")
-    assert cgroup.find([place]) == Hierarchies()
+    assert cgroup.find_hierarchies([place]) == Hierarchies()
 
 
 def refuse_to_hand_on(
@@ -261,11 +261,11 @@ def test_the_referee_moves_into_a_leaf_so_that_bounds_can_be_handed_on(
     place = delegated(tmp_path, os.getpid())
     (tmp_path / "cgroup.subtree_control").write_text("")
     refuse_to_hand_on(monkeypatch, tmp_path)
-    assert cgroup.find([place]).memory == tmp_path
+    assert cgroup.find_hierarchies([place]).memory == tmp_path
     assert (tmp_path / cgroup.LEAF / "cgroup.procs").read_text() == str(os.getpid())
     # A process that starts there finds its way back up.
     again = MountedHierarchy(frozenset(), tmp_path, tmp_path / cgroup.LEAF)
-    assert cgroup.find([again]).memory == tmp_path
+    assert cgroup.find_hierarchies([again]).memory == tmp_path
 
 
 SHELL, SERVER, WORKER, TEE, INIT, STRANGER, UNSEEN = 11, 12, 13, 14, 1, 77, 0
@@ -296,7 +296,7 @@ def test_the_referees_family_moves_and_a_stranger_stops_it(
     place = delegated(tmp_path, own, *inside)
     (tmp_path / "cgroup.subtree_control").write_text("")
     moved = refuse_to_hand_on(monkeypatch, tmp_path)
-    found = cgroup.find([place])
+    found = cgroup.find_hierarchies([place])
     assert found.memory == (None if stay else tmp_path)
     assert sorted(moved) == ([] if stay else sorted((own, *inside)))
     assert all(f"{pid} (" in found.refused for pid in stay)
@@ -312,14 +312,14 @@ def test_processes_that_come_or_end_while_room_is_made_do_not_stop_it(
     place = delegated(tmp_path, os.getpid(), ended)
     (tmp_path / "cgroup.subtree_control").write_text("")
     moved = refuse_to_hand_on(monkeypatch, tmp_path, ended=ended, born=child)
-    assert cgroup.find([place]).memory == tmp_path
+    assert cgroup.find_hierarchies([place]).memory == tmp_path
     assert moved == [ended, os.getpid(), child]
 
 
 def test_a_group_that_an_administrator_gave_is_used(tmp_path: Path) -> None:
-    (tmp_path / cgroup.GIVEN).mkdir()
+    (tmp_path / cgroup.ASSIGNED).mkdir()
     place = MountedHierarchy(frozenset({"memory"}), tmp_path, tmp_path / "not-there")
-    assert cgroup.find([place]).memory == tmp_path / cgroup.GIVEN
+    assert cgroup.find_hierarchies([place]).memory == tmp_path / cgroup.ASSIGNED
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_pressure_is_read_where_the_kernel_counts_it(
 ) -> None:
     if text is not None:
         monkeypatch.setitem(NEW_GROUP, "cpu.pressure", text)
-    places = cgroup.find([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
+    places = cgroup.find_hierarchies([MountedHierarchy(frozenset(), fake_kernel, fake_kernel)])
     assert (places.pressure is None) == (us is None)
     group = Group(ResourceLimits(), places)
     assert group.denied_us() == us

@@ -52,7 +52,7 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     needs_sandbox()
-    with probe.look("auto") as begun:
+    with probe.start_test("auto") as begun:
         assert begun is not None
         monkeypatch.setattr(probe, "_look_inside", None)  # no second one
         assert probe.choose("auto", begun).name == "sandbox"
@@ -74,7 +74,7 @@ def test_a_look_that_nobody_asks_about_is_ended(monkeypatch: pytest.MonkeyPatch)
         return spawned[-1]
 
     monkeypatch.setattr(Sandbox, "spawn", noted)
-    with probe.look("sandbox") as begun:
+    with probe.start_test("sandbox") as begun:
         assert begun is not None
         assert [process.returncode for process in spawned] == [None]
     assert spawned[0].returncode is not None
@@ -82,7 +82,7 @@ def test_a_look_that_nobody_asks_about_is_ended(monkeypatch: pytest.MonkeyPatch)
 
 def test_where_no_sandbox_is_wanted_or_possible_nobody_looks(no_bubblewrap: None) -> None:
     for level in ("process", "auto"):
-        with probe.look(level) as begun:
+        with probe.start_test(level) as begun:
             assert begun is None
 
 

@@ -60,7 +60,7 @@ os.read(0, 1)
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        changes = process_tree.Changes()
+        changes = process_tree.TreeActivity()
         assert len(changes.tree(process.pid)) >= 1
         assert soon(lambda: len(process_tree.tree(process.pid)) == 2)
         assert soon(lambda: not changes.tree(process.pid))
@@ -149,7 +149,7 @@ def test_what_a_thread_has_waited_counts_on_when_it_ends() -> None:
         {7: 40, 8: 100, 9: 50},  # its number is used anew
         {},  # all are gone
     ]
-    waits = process_tree.Waits()
+    waits = process_tree.WaitSum()
     sums = [waits.us({t: ThreadTimes(0, us) for t, us in look.items()}) for look in looks]
     assert sums == [600, 730, 750, 790, 790]
 

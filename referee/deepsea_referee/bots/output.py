@@ -54,7 +54,7 @@ LONGEST_ERROR = 60
 LONGEST_LINE = 200
 """The largest number of characters of a line of an error."""
 _HEADER = "Traceback (most recent call last):"
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(, in .*)?')
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+)(?P<function>, in .*)?')
 _ABORTED = "Fatal Python error: "
 """The beginning of faulthandler's output for each thread.
 
@@ -119,7 +119,7 @@ class OutputPlan:
     """The number of the worker that starts the processes, from 1; 0 without workers."""
     hints: Hints | None = None
     """Shows the SDK's hints, such as one on a misspelt method; None shows no hints."""
-    kept: int = 10
+    logs_per_bot: int = 10
     """The largest number of logs with faults that are stored for each bot."""
 
     def open(self, number: int, bot: BotSpec, start: int) -> BotOutput:
@@ -176,7 +176,7 @@ class BotOutput:
         return self._opened is not None and not self._failed
 
     def sinks(self) -> tuple[Callable[[bytes], None], Callable[[bytes], None]] | None:
-        """Return the functions that take the bytes of stdout and of stderr.
+        """Return the functions that receive the bytes of stdout and of stderr.
 
         Return None if the output is neither written nor shown.
         """
@@ -255,7 +255,7 @@ class OutputTail:
         self.left_out = 0
         """The number of bytes before the stored end."""
 
-    def take(self, data: bytes) -> None:
+    def add(self, data: bytes) -> None:
         """Add bytes of the stream, and forget the oldest ones if there are too many."""
         self._end += data
         surplus = len(self._end) - self._limit
@@ -308,25 +308,25 @@ class OutputCapture:
     def drain(self) -> None:
         """Read the bytes that are in the pipe, without waiting for more."""
         for _ in range(_LAST_READS):
-            if not self._is_open or not self._take():
+            if not self._is_open or not self._read_chunk():
                 break
 
     def add(self, data: bytes) -> None:
         """Add bytes that were read, or a line of the referee's own."""
-        self.tail.take(data)
+        self.tail.add(data)
         if self._sink is not None:
             self._sink(data)
 
     def _read(self) -> None:
         """Read once when the pipe is readable; pause if the bot prints more than is stored."""
-        if not self._is_open or (data := self._take()) is None:
+        if not self._is_open or (data := self._read_chunk()) is None:
             return
         if not data:
             self._close()
         elif self.tail.left_out:
             self._reader.pause(_PAUSE_S)
 
-    def _take(self) -> bytes | None:
+    def _read_chunk(self) -> bytes | None:
         """Read once, and add the bytes; return b"" at the end of the pipe, None if it is empty."""
         data = self._reader.take()
         if data:
@@ -386,13 +386,16 @@ def frames(error: str) -> tuple[str, ...]:
     return tuple(line for line in error.splitlines() if _FRAME.fullmatch(line))
 
 
-def where(error: str) -> str:
-    """Return the last frame in words, such as "; it was at bot.py, line 7, in search".
+def last_frame_text(error: str) -> str:
+    """Return the last frame of a traceback in words: "; it was at bot.py, line 7, in search".
 
     Return "" if the text has no frame.
     """
-    last = _FRAME.fullmatch(("", *frames(error))[-1])
-    return f"; it was at {last['file']}, line {last['line']}{last[3] or ''}" if last else ""
+    error_frames = frames(error)
+    frame = _FRAME.fullmatch(error_frames[-1]) if error_frames else None
+    if frame is None:
+        return ""
+    return f"; it was at {frame['file']}, line {frame['line']}{frame['function'] or ''}"
 
 
 def with_short_stack(text: str, folder: Path | None) -> str:
@@ -418,6 +421,7 @@ def _as_traceback(lines: list[str]) -> list[str]:
     else:
         start = stacks[-1] if stacks else len(lines)
     calls = [_CALL.fullmatch(line) for line in itertools.takewhile(bool, lines[start + 1 :])]
+    # faulthandler writes the innermost call first, a traceback writes it last.
     frame_lines = [f'  File "{call[1]}", line {call[2]}, in {call[3]}' for call in calls if call]
     return [*lines[:aborted], _HEADER, *reversed(frame_lines), lines[aborted]]
 

@@ -347,7 +347,7 @@ class BotPool:
             self._output.show_hints(slot.number, slot.bot, log, is_reported=is_reported)
         texts = ("", "")
         stored_logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
-        if process.troubled and stored_logs < self._output.kept:
+        if process.troubled and stored_logs < self._output.logs_per_bot:
             texts = process.log()
         in_file = process.output.in_file
         if any(texts) or in_file:

@@ -24,7 +24,7 @@ from deepsea_referee.bots.output import (
     OutputCapture,
     bot_error,
     error_line,
-    where,
+    last_frame_text,
     with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec
@@ -178,11 +178,11 @@ class BotProcess:
         except OSError:
             self._stdout.finish()
             raise
-        self._contained: IsolatedProcess | None = None
+        self._process: IsolatedProcess | None = None
         self._unwatch: Callable[[], object] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self.session.explain_end = self._explain_end
-        self.session.ended.add_done_callback(lambda _: self._let_it_end(EXIT_US))
+        self.session.ended.add_done_callback(lambda _: self._allow_exit(EXIT_US))
 
     async def start(self, socket: Path) -> None:
         """Start the program, and wait for its Hello.
@@ -213,7 +213,9 @@ class BotProcess:
             limit_ms = self._hosting.start_limit_us // 1000
             await self._abort()
             public = f"it did not {self.greeting} within {limit_ms} ms"
-            session.fail(BotFault(Fault.START_TIMEOUT, f"{public}{self.place()}", public=public))
+            session.fail(
+                BotFault(Fault.START_TIMEOUT, f"{public}{self.abort_place()}", public=public)
+            )
             self._kill()
             if isinstance(request_end, HostDelay):
                 raise HostTooBusy(
@@ -225,7 +227,7 @@ class BotProcess:
         if not session.connected.done():
             if shortage := self.shortage():
                 raise shortage
-            if self._contained is not None and (error := self._contained.setup_error()):
+            if self._process is not None and (error := self._process.setup_error()):
                 message = f"the isolation of {self.bot.name!r} failed: {error}"
                 raise RefereeError(message) from _shortage_in(error)
             when = " before connecting"
@@ -259,7 +261,7 @@ class BotProcess:
         A connected bot gets Goodbye and the grace period first. This may be called at any time, and
         more than once.
         """
-        if self._contained is not None:
+        if self._process is not None:
             session, grace_us = self.session, self._hosting.grace_us
             if grace_us and session.connected.done() and session.usable:
                 session.close("the match is over")
@@ -274,9 +276,9 @@ class BotProcess:
         self._stdout.finish()
         self._stderr.finish()
         self.output.close()
-        if self._contained is not None:
+        if self._process is not None:
             # In a thread: it may take a moment while other games' clocks run.
-            await asyncio.to_thread(self._contained.close)
+            await asyncio.to_thread(self._process.close)
         self._pulse.close()
 
     @property
@@ -297,7 +299,7 @@ class BotProcess:
     @property
     def running(self) -> bool:
         """Return True if the program was started and has not exited."""
-        return self._contained is not None and not self._exited.done()
+        return self._process is not None and not self._exited.done()
 
     def shortage(self) -> RefereeError | None:
         """Return the error if the process was ended because this machine lacked resources.
@@ -305,13 +307,13 @@ class BotProcess:
         That is HostOutOfMemory, or a RefereeError if the limits could not be checked. Return None
         if there was no such shortage.
         """
-        if self._contained is None:
+        if self._process is None:
             return None
-        if (error := self._contained.check_error) is not None:
+        if (error := self._process.check_error) is not None:
             unchecked = RefereeError(f"the limits of {self.bot.name!r} cannot be checked: {error}")
             unchecked.__cause__ = error
             return unchecked
-        if not self._contained.out_of_memory():
+        if not self._process.out_of_memory():
             return None
         limit = self._hosting.limits.memory_bytes // MIB
         return HostOutOfMemory(
@@ -326,12 +328,12 @@ class BotProcess:
         words  True to add the last error or line that the program has printed
         """
         if self.running:
-            self._let_it_end(self._hosting.grace_us)
+            self._allow_exit(self._hosting.grace_us)
             await self._wait_for_exit(self._hosting.grace_us)
-        if self._contained is None or self._contained.returncode is None:
+        if self._process is None or self._process.returncode is None:
             return "still running"
         self._stderr.finish()
-        end_text = partial(self._end_text, self._contained, when, words=words)
+        end_text = partial(self._end_text, self._process, when, words=words)
         return explained(end_text, "how it ended")
 
     def _end_text(self, process: IsolatedProcess, when: str, *, words: bool) -> str:
@@ -350,13 +352,13 @@ class BotProcess:
         last_line = last_line or error_line(error)
         return f"{status}{when}: {last_line}" if last_line else f"{status}{when}"
 
-    def place(self) -> str:
+    def abort_place(self) -> str:
         """Return the line of the bot's code where it was aborted, such as "; it was at bot.py ...".
 
         Return "" if it is not known.
         """
         self._stderr.drain()
-        return where(self.error_text())
+        return last_frame_text(self.error_text())
 
     def error_text(self) -> str:
         """Return the last error that the bot wrote to stderr, as its author needs it."""
@@ -409,8 +411,8 @@ class BotProcess:
             rivals=self._rivals,
         )
         try:
-            contained = self._contained = self._hosting.isolation.spawn(launch)
-            self._unwatch = contained.on_exit(self._on_exit)
+            process = self._process = self._hosting.isolation.spawn(launch)
+            self._unwatch = process.on_exit(self._on_exit)
         except OSError as error:
             why = f"{self.bot.command[0]!r} cannot be started: {error.strerror or error}"
             raise (EarlyEnd if error.errno in _PROGRAM_ERRORS else RefereeError)(why) from None
@@ -421,9 +423,9 @@ class BotProcess:
                 lines.close_theirs()
         gauge = self._hosting.gauge
         if gauge is not None:
-            self.session.timer.gauge = gauge(contained)
-        self._turns = self._freezer.join(contained) if self._hosting.freezes else None
-        self.session.pauses = Pauses(contained.cpu_us if gauge else None, self._turns)
+            self.session.timer.gauge = gauge(process)
+        self._turns = self._freezer.join(process) if self._hosting.freezes else None
+        self.session.pauses = Pauses(process.cpu_us if gauge else None, self._turns)
 
     def _environment(self) -> dict[str, str]:
         """Return the environment variables for Python, and the bot's parameters."""
@@ -437,11 +439,11 @@ class BotProcess:
 
     def _on_exit(self) -> None:
         """Kill the rest of the process tree after the exit of the first process."""
-        assert self._contained is not None
+        assert self._process is not None
         self._stop_watching()
         self._leave_turns()
-        self._contained.kill()  # the rest of its tree, while its process group still exists
-        self._contained.poll()
+        self._process.kill()  # the rest of its tree, while its process group still exists
+        self._process.poll()
         if not self._exited.done():
             self._exited.set_result(None)
 
@@ -456,18 +458,18 @@ class BotProcess:
 
         Other programs are not aborted: they would only write a core file.
         """
-        contained, grace_us = self._contained, self._hosting.grace_us
+        process, grace_us = self._process, self._hosting.grace_us
         in_python = Path(self.bot.command[0]).name.startswith("python")
-        if contained is not None and self.running and grace_us and in_python:
+        if process is not None and self.running and grace_us and in_python:
             self.aborted = True
-            contained.abort()
+            process.abort()
             await self._wait_for_exit(grace_us)
 
     def _kill(self) -> None:
-        if self._contained is not None:
-            self._contained.kill()
+        if self._process is not None:
+            self._process.kill()
 
-    def _let_it_end(self, limit_us: int) -> None:
+    def _allow_exit(self, limit_us: int) -> None:
         """Let a bot whose stream has ended run until it exits, and freeze it after the limit.
 
         It needs this time to exit, and to print the reason.
@@ -500,7 +502,7 @@ class BotProcess:
 
         Return None unless the bot exceeded a limit or the machine lacks resources.
         """
-        limit = self._contained.over_limit() if self._contained is not None else None
+        limit = self._process.over_limit() if self._process is not None else None
         if limit:
             return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")
         return self.shortage()

@@ -48,7 +48,7 @@ A bot that looks for other files there has this name in its error.
 """
 PROGRAM = "bot"
 """The folder of the program in a run that `improve` stores, such as runs/improve-mine/1/bot."""
-_told: set[str] = set()
+_noted_names: set[str] = set()
 """The names of samples for which a note about a file of the same name was printed."""
 
 
@@ -127,8 +127,11 @@ def resolve(text: str) -> BotSpec:
     """
     if text.startswith(COMMAND_PREFIX):
         return _command_line(text.removeprefix(COMMAND_PREFIX))
-    bot, parameters = ("", "") if _exists(text) else split_parameters(text)
-    return with_parameters(_resolve(bot), parameters) if parameters else _resolve(text)
+    if not _exists(text):  # the name of a file may look as if it had parameters
+        bot, parameters = split_parameters(text)
+        if parameters:
+            return with_parameters(_resolve(bot), parameters)
+    return _resolve(text)
 
 
 def sample(name: str) -> BotSpec:
@@ -161,7 +164,7 @@ def split_list(text: str) -> list[str]:
 
 
 def _resolve(text: str) -> BotSpec:
-    return _read(*_find(text))
+    return _read(*_find_bot(text))
 
 
 def _read(path: Path, name: str | None) -> BotSpec:
@@ -211,7 +214,7 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
         raise UserError(
             f"{text!r} is a command on this machine, and the ladder plays files: {FORMS}"
         )
-    path, sample = _find(text)
+    path, sample = _find_bot(text)
     return read_in_subprocess(path, name if name is not None else sample)
 
 
@@ -289,15 +292,15 @@ def _distinct_end(place: tuple[str, ...], others: Collection[tuple[str, ...]]) -
     return "/".join(place[-length:])
 
 
-def _find(text: str) -> tuple[Path, str | None]:
+def _find_bot(text: str) -> tuple[Path, str | None]:
     """Return the path of the bot that `text` names, and its name if it is a sample bot, else None.
 
     Raises UserError, with a suggestion, if there is no such bot.
     """
     samples = sample_bots()
     if text in samples:
-        if os.path.lexists(text) and text not in _told:
-            _told.add(text)
+        if os.path.lexists(text) and text not in _noted_names:
+            _noted_names.add(text)
             path = f"{os.curdir}{os.sep}{text}"
             sys.stderr.write(f"{text} is the sample bot; to name what lies here, write {path}\n")
         return samples[text], text

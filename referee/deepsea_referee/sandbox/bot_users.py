@@ -162,7 +162,7 @@ class BotUsers:
         self._file = os.open(self._locks, flags, 0o600)
         self._owner = os.getpid()
         self._claimed = set()
-        # In turns, so that a user is not used again at once.
+        # In turns, so that a user is not used again at once; processes begin at different users.
         count = self.range.last - self.range.first + 1
         start = os.getpid() % count
         self._next = (self.range.first + (start + number) % count for number in itertools.count())
@@ -203,20 +203,20 @@ def subordinate(user: int, etc: Path = Path("/etc")) -> UserRange | None:
     return None
 
 
-def wanted() -> UserRange:
+def requested_range() -> UserRange:
     """Return the range of users that was chosen, or the default."""
     return UserRange.parse(os.environ.get(VARIABLE, str(DEFAULT)))
 
 
 @cache
-def configured() -> BotUsers | None:
+def configured_users() -> BotUsers | None:
     """Return the users for this process's bots by the configuration of the machine.
 
     None means that bots run as this process's own user, or as `nobody` if that is root.
     """
     own = os.geteuid()
     if own == 0:
-        return BotUsers(wanted()) if not wanted().trouble() else None
+        return BotUsers(requested_range()) if not requested_range().trouble() else None
     users = subordinate(own)
     return BotUsers(users, Path(f"/tmp/deepsea-referee-{own}.uids")) if users else None
 
@@ -231,13 +231,13 @@ def choose(text: str) -> None:
     if trouble := UserRange.parse(text).trouble():
         raise ValueError(f"bots cannot run as users {text}: {trouble}")
     os.environ[VARIABLE] = text
-    configured.cache_clear()
+    configured_users.cache_clear()
 
 
 # The steps to bubblewrap
 
 
-def tool(name: str) -> str:
+def tool_path(name: str) -> str:
     """Return the path of a program of the system. Raises SandboxUnavailable if it is missing."""
     # Not the caller's PATH: these programs run before the bot is confined.
     path = shutil.which(name, path=TOOL_PATH)
@@ -257,12 +257,12 @@ def own_users() -> BotUsers | None:
 
     For subordinate users this is tried out, once in each process.
     """
-    users = configured()
+    users = configured_users()
     if users is None or is_root():
         return users
     try:
         users.release(users.claim())  # fails if the file with the locks belongs to another user
-        command = [*_as_subordinate(users.range.first), tool("true")]
+        command = [*_as_subordinate(users.range.first), tool_path("true")]
         done = subprocess.run(command, env={}, check=False, capture_output=True, timeout=_TRIAL_S)
     except (OSError, SandboxUnavailable, subprocess.TimeoutExpired):
         return None
@@ -280,8 +280,8 @@ def _as_subordinate(user: int) -> list[str]:
     The user has the number INSIDE there. unshare calls newuidmap and newgidmap, which check
     /etc/subuid and /etc/subgid. It becomes root in the namespace, which `mount` requires.
     """
-    words = [tool("unshare"), "--map-user=0", "--map-group=0"]
-    tool("newuidmap")  # if it is missing, the error here is clearer than that of unshare
+    words = [tool_path("unshare"), "--map-user=0", "--map-group=0"]
+    tool_path("newuidmap")  # if it is missing, the error here is clearer than that of unshare
     words += [f"--map-{kind}={user},{INSIDE},1" for kind in ("users", "groups")]
     return [*words, "--mount", "--propagation", "private", "--"]
 
@@ -321,7 +321,7 @@ class Stage:
         """Make a mount readable for the sandbox's user: by a copy, a mount point, or as it is."""
         if mount.is_bot and not _tree_is_open(mount.source):
             # Copies are in a private folder: without root, any user may pass through ours.
-            copies = self._passage() / "copies"
+            copies = self._mount_points_folder() / "copies"
             copies.mkdir(mode=0o700, exist_ok=True)
             copy = copies / str(len(self.sources))
             _copy_open(mount.source, copy)
@@ -342,7 +342,7 @@ class Stage:
 
     def _mount(self, mount: Mount, source: Path) -> None:
         """Mount a file or folder at a new mount point that the sandbox's user can reach."""
-        mount_point = self._passage() / str(len(self.sources))
+        mount_point = self._mount_points_folder() / str(len(self.sources))
         if source.is_dir():
             mount_point.mkdir()
         else:
@@ -350,7 +350,7 @@ class Stage:
         self.mounts.append((source.resolve(), mount_point))
         self.sources[mount] = mount_point
 
-    def _passage(self) -> Path:
+    def _mount_points_folder(self) -> Path:
         """Return the folder of the mount points, created if necessary.
 
         The sandbox's user may pass through it, but not list it.
@@ -381,7 +381,7 @@ class Stage:
             self.folder = None
 
 
-def steps(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str]]:
+def launcher(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str]]:
     """Return the command that is put before that of bubblewrap, and its environment.
 
     joins  the files of control groups to which a process writes 0 to join them
@@ -392,14 +392,20 @@ def steps(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str
     if user is not None and not is_root():
         words, user = _as_subordinate(user), INSIDE
     elif stage.mounts:
-        words = [tool("unshare"), "--mount", "--propagation", "private", "--"]
+        words = [tool_path("unshare"), "--mount", "--propagation", "private", "--"]
     if stage.mounts:
-        environment["MOUNT"] = tool("mount")
-    words += [tool("sh"), "-c", _SCRIPT, "sh"]
+        environment["MOUNT"] = tool_path("mount")
+    words += [tool_path("sh"), "-c", _SCRIPT, "sh"]
     words += [*map(str, joins), "--"]
     words += [str(path) for pair in stage.mounts for path in pair] + ["--"]
     if user is not None:
-        words += [tool("setpriv"), f"--reuid={user}", f"--regid={user}", "--clear-groups", "--"]
+        words += [
+            tool_path("setpriv"),
+            f"--reuid={user}",
+            f"--regid={user}",
+            "--clear-groups",
+            "--",
+        ]
     return words, environment
 
 

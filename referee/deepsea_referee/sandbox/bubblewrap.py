@@ -163,16 +163,16 @@ def _start(
     options     bubblewrap's options, which it reads from a descriptor
     status_end  the descriptor to which bubblewrap writes its status
     """
-    steps, environment = bot_users.steps(group.joins() if group else [], stage)
+    launcher, environment = bot_users.launcher(group.joins() if group else [], stage)
     options_end = _descriptor_with(os.fsencode("\0".join(options)))
     filter_end = _descriptor_with(seccomp.program())
     try:
         # The mark has no other effect: if this referee is killed while a sandbox is set up, the
         # next one finds the remaining processes by this argument.
-        command = [*steps, bot_users.tool("bwrap"), cleanup.MARK_OPTION, cleanup.new_name()]
+        command = [*launcher, bot_users.tool_path("bwrap"), cleanup.MARK_OPTION, cleanup.new_name()]
         command += ["--args", str(options_end), "--seccomp", str(filter_end)]
         command += ["--json-status-fd", str(status_end), "--"]
-        command += [bot_users.tool("prlimit"), *_limits(launch.limits), "--", *launch.command]
+        command += [bot_users.tool_path("prlimit"), *_limits(launch.limits), "--", *launch.command]
         return subprocess.Popen(
             command,
             stdin=launch.stdin,
@@ -227,7 +227,7 @@ class SandboxedProcess(IsolatedProcess):
         self._killed = False
         self._out_of_memory = False
         self._oom_kills = process_tree.oom_kills()
-        self._changes = process_tree.Changes()
+        self._changes = process_tree.TreeActivity()
         WATCHDOG.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from deepsea_referee.sandbox import cleanup, delegation
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 
-GIVEN = "deepsea"
+ASSIGNED = "deepsea"
 # The leaf into which this process moves so that its own group may have children with limits.
 LEAF = "deepsea-referee"
 # bubblewrap's two own processes count too.
@@ -30,7 +30,7 @@ OWN_TASKS = 2
 SHARES = (("cpu.weight", "100"), ("cpu.shares", "1024"))
 _BOUNDS = frozenset({"memory", "pids"})
 """The controllers that limit the memory and the processes of a bot."""
-_HAND_ON = "+memory +pids"
+_ENABLE_BOUNDS = "+memory +pids"
 """The text that lets the children of a group have these controllers."""
 _TRIES = 5
 """The number of attempts to move all processes out of a group: new ones may appear meanwhile."""
@@ -96,13 +96,15 @@ def hierarchies() -> Hierarchies:
     A command that may start bots calls this before it starts other processes, because processes of
     this group may have to be moved. Remains of killed referees are removed.
     """
-    working = find(mounted(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup")))
+    working = find_hierarchies(
+        mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
+    )
     cleanup.remove_what_killed_referees_left()
     cleanup.remove_groups(working.folders())
     return working
 
 
-def mounted(mountinfo: Path, membership: Path) -> list[MountedHierarchy]:
+def mounted_hierarchies(mountinfo: Path, membership: Path) -> list[MountedHierarchy]:
     """Return the mounted cgroup file systems, each with this process's group in it.
 
     mountinfo   the kernel's list of mounts
@@ -133,27 +135,34 @@ def mounted(mountinfo: Path, membership: Path) -> list[MountedHierarchy]:
     return file_systems
 
 
-def find(places: list[MountedHierarchy]) -> Hierarchies:
+def find_hierarchies(places: list[MountedHierarchy]) -> Hierarchies:
     """Return where each mechanism works, by trying it; version 2 of control groups comes first."""
-    by_controller = {name: place for place in places for name in place.controllers}
-    unified = next((place for place in places if not place.controllers), None)
-    bounded, refused = _bounding_v2(unified) if unified else (None, "")
-    core = pressure = bounded or (_writable(unified) if unified else None)
+    by_controller: dict[str, MountedHierarchy] = {}
+    version_2: MountedHierarchy | None = None
+    for place in places:
+        if not place.controllers and version_2 is None:
+            version_2 = place
+        for name in place.controllers:
+            by_controller[name] = place
+    # A folder of version 2 whose children can have limits; without it, any writable folder will do
+    # for the mechanisms that need no controllers.
+    bounded, refused = _bounding_v2(version_2) if version_2 else (None, "")
+    core = pressure = bounded or (_writable(version_2) if version_2 else None)
     if core is not None and not _try(core, _has_core):
         core = None
-    if pressure is not None and not _try(pressure, _tells_pressure):
+    if pressure is not None and not _try(pressure, _has_pressure):
         pressure = None
 
-    def v1(controller: str) -> Path | None:
+    def v1_parent(controller: str) -> Path | None:
         place = by_controller.get(controller)
         return _writable(place) if place else None
 
     return Hierarchies(
-        memory=bounded or v1("memory"),
-        pids=bounded or v1("pids"),
+        memory=bounded or v1_parent("memory"),
+        pids=bounded or v1_parent("pids"),
         core=core,
         pressure=pressure,
-        cpu=bounded if bounded and _delegates(bounded, "cpu") else v1("cpu"),
+        cpu=bounded if bounded and _delegates(bounded, "cpu") else v1_parent("cpu"),
         refused=refused,
     )
 
@@ -161,7 +170,7 @@ def find(places: list[MountedHierarchy]) -> Hierarchies:
 def _candidates(place: MountedHierarchy) -> tuple[Path, Path]:
     """Return the folders of a file system in which groups may be made, in order of preference."""
     own = place.own.parent if place.own.name == LEAF else place.own
-    return own, place.point / GIVEN
+    return own, place.point / ASSIGNED
 
 
 def _writable(place: MountedHierarchy) -> Path | None:
@@ -189,7 +198,7 @@ def _has_core(group: Path) -> bool:
     return all((group / name).exists() for name in ("cgroup.kill", "cgroup.freeze", "cpu.stat"))
 
 
-def _tells_pressure(group: Path) -> bool:
+def _has_pressure(group: Path) -> bool:
     """Return True if a group counts when none of its processes that need a CPU has one.
 
     That is the line `full` of cpu.pressure. Linux before 5.13 does not have it for CPUs, and Linux
@@ -216,7 +225,7 @@ def _bounding_v2(place: MountedHierarchy) -> tuple[Path | None, str]:
         reason = delegation.refusal(own, place.point) if must_check else ""
         if not reason:
             try:
-                _hand_on(folder)
+                _enable_controllers(folder)
             except OSError as error:
                 reason = f"{folder} is {error}" if error.errno is None else str(error)
             else:
@@ -233,7 +242,7 @@ def _has_controllers(folder: Path) -> bool:
         return False
 
 
-def _hand_on(folder: Path) -> None:
+def _enable_controllers(folder: Path) -> None:
     """Let the children of a group have limits; processes of the group move into a leaf first.
 
     The kernel allows this only for a group without processes of its own. Raises OSError if it
@@ -242,11 +251,11 @@ def _hand_on(folder: Path) -> None:
     children = folder / "cgroup.subtree_control"
     if not set(children.read_text().split()) >= _BOUNDS:
         for _ in range(_TRIES - 1):
-            if write(children, _HAND_ON):
+            if write(children, _ENABLE_BOUNDS):
                 break
             delegation.make_room(folder, folder / LEAF)
         else:
-            children.write_text(_HAND_ON)
+            children.write_text(_ENABLE_BOUNDS)
     if not _delegates(folder, "cpu"):
         write(children, "+cpu")  # not every group has this controller
 

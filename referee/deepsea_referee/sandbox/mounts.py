@@ -212,7 +212,8 @@ def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
             text = str(path.readlink())
             links.append((text, path))
             target = Path(os.path.normpath(path.parent / text))
-            paths += [] if target in paths else [target]
+            if target not in paths:  # it may be a link, too: the loop goes on with it
+                paths.append(target)
     settings = Path(sys.prefix, "pyvenv.cfg").absolute()
     files = [path for path in [*paths, settings] if path.is_file() and not path.is_symlink()]
     return tuple(files), tuple(links)

@@ -63,7 +63,7 @@ class PlainBotProcess(IsolatedProcess):
         self._cpu_us = 0
         self._killed = False
         self._oom_kills = process_tree.oom_kills()
-        self._changes = process_tree.Changes()
+        self._changes = process_tree.TreeActivity()
         self._set_limits()
         WATCHDOG.watch(self.check_limits)
 

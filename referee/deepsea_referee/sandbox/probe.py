@@ -186,7 +186,7 @@ def _outcome_check(
 
 
 @contextmanager
-def look(level: IsolationLevel) -> Iterator[Ending | None]:
+def start_test(level: IsolationLevel) -> Iterator[Ending | None]:
     """Start the test of a sandbox early; yield the function that waits for its outcome.
 
     Yield None if no test was started. Pass the value on: `choose(level, begun)`.
@@ -202,7 +202,7 @@ def look(level: IsolationLevel) -> Iterator[Ending | None]:
 def choose(level: IsolationLevel, begun: Ending | None = None) -> Isolation:
     """Return the isolation for a level; `auto` is the sandbox if it works, else plain processes.
 
-    begun  a test of a sandbox that was started by `look`
+    begun  a test of a sandbox that was started by `start_test`
 
     Raises SandboxUnavailable with the remedy if the level is `sandbox` and no sandbox works.
     """
@@ -301,7 +301,14 @@ def _outcome(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
         with start() as end:
             return end()
     except OSError as error:
-        return RunOutcome(False, None, "", str(error), None, str(error))
+        return RunOutcome(
+            ended=False,
+            returncode=None,
+            stdout="",
+            stderr=str(error),
+            over_limit=None,
+            setup_error=str(error),
+        )
 
 
 def _error_line(outcome: RunOutcome) -> str:
@@ -418,7 +425,7 @@ def users_check() -> Check:
     if own is not None:
         found = f"bots run as users {own.range}, which are nobody else's"
     elif bot_users.is_root():
-        found = f"every bot runs as nobody: {bot_users.wanted().trouble()}"
+        found = f"every bot runs as nobody: {bot_users.requested_range().trouble()}"
     else:
         found = "every bot runs as the user who runs the referee"
     return _check("a user for each bot", own is not None, found)

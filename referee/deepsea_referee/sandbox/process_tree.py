@@ -155,7 +155,7 @@ def cpu_us(pid: int) -> int:
     return own_us + reaped_ticks * TICK_US
 
 
-class Changes:
+class TreeActivity:
     """Finds out whether a tree of processes can have changed.
 
     A process that has used no CPU time has started no other process, and written to no memory or
@@ -202,7 +202,7 @@ def threads(pids: Iterable[int]) -> dict[int, ThreadTimes]:
     return times_of
 
 
-class Waits:
+class WaitSum:
     """Sums the times for which threads have waited for a CPU; the sum never decreases.
 
     A thread's counter disappears with the thread, and gRPC's threads come and go. So the waiting

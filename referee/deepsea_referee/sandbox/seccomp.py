@@ -198,7 +198,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 KILL, ALLOW, ERROR = 0x80000000, 0x7FFF0000, 0x00050000
 
-LOAD, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
+LOAD, JUMP, EQUAL, GREATER, ANY_BIT, RETURN = 0x20, 0x05, 0x15, 0x25, 0x45, 0x06
 
 Instruction = tuple[int, int, int, int]  # code, steps if true, steps if false, constant
 
@@ -215,8 +215,8 @@ def _unless_equal(value: int, skip: int) -> Instruction:
     return (EQUAL, 0, skip, value)
 
 
-def _rule(rule: DeniedCall, number: int) -> Iterator[Instruction]:
-    """Yield the instructions of one rule, at whose start the call's number must be loaded.
+def _rule_instructions(rule: DeniedCall, number: int) -> Iterator[Instruction]:
+    """Yield the instructions of one rule; the call's number must be loaded at their start.
 
     If the rule does not apply to the call, the number is still loaded at the end.
     """
@@ -225,12 +225,12 @@ def _rule(rule: DeniedCall, number: int) -> Iterator[Instruction]:
         yield _unless_equal(number, skip=1)
         yield refuse
         return
-    body = list(_condition(rule.when, refuse))
+    body = list(_test_instructions(rule.when, refuse))
     yield _unless_equal(number, skip=len(body))
     yield from body
 
 
-def _condition(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
+def _test_instructions(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
     """Yield the instructions that test an argument, and then refuse or allow the call."""
     # The kernel itself reads only 32 bits of all arguments that the table tests.
     yield _load(_ARGUMENTS_AT + 8 * when.argument)
@@ -252,7 +252,7 @@ def _condition(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]
             yield refuse
 
 
-def _rules(architecture: str) -> list[Instruction]:
+def _architecture_instructions(architecture: str) -> list[Instruction]:
     """Return the instructions for the calls of one architecture."""
     program = [
         _load(_NUMBER_AT),
@@ -262,7 +262,7 @@ def _rules(architecture: str) -> list[Instruction]:
     for rule in TABLE:
         number: int | None = getattr(rule, architecture)
         if number is not None:
-            program += _rule(rule, number)
+            program += _rule_instructions(rule, number)
     return [*program, _return(ALLOW)]
 
 
@@ -271,9 +271,10 @@ def instructions() -> Sequence[Instruction]:
     """Return the filter for both architectures."""
     program: list[Instruction] = [_load(_ARCHITECTURE_AT)]
     for name, audit_number in ARCHITECTURES.items():
-        rules = _rules(name)
-        # Conditional jumps reach 255 steps, the unconditional one over all rules reaches further.
-        program += [(EQUAL, 1, 0, audit_number), (0x05, 0, 0, len(rules)), *rules]
+        rules = _architecture_instructions(name)
+        # For this architecture, skip the jump over its rules. It takes two steps, since a
+        # conditional jump reaches only 255 instructions.
+        program += [(EQUAL, 1, 0, audit_number), (JUMP, 0, 0, len(rules)), *rules]
     return (*program, _return(KILL))
 
 

@@ -73,14 +73,14 @@ class LinuxSystem:
 
         cgroup.hierarchies()
 
-    def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
+    def start_sandbox_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         """Start the test of a sandbox early, while other work is done.
 
         The context manager yields the argument `begun` of `choose`.
         """
         from deepsea_referee.sandbox import probe
 
-        return probe.look(level)
+        return probe.start_test(level)
 
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
         """Return the isolation for a level. Raises SandboxUnavailable with the remedy."""
@@ -154,7 +154,7 @@ class LinuxSystem:
             theirs.close()
         return process, ours
 
-    def keep_to(self, share: CpuShare) -> None:
+    def restrict_to(self, share: CpuShare) -> None:
         """Restrict this process, and processes that it starts later, to a share of the CPUs.
 
         It must be called before there are other threads, which would not be restricted.
@@ -244,8 +244,8 @@ class BotGauge:
 
     def __init__(self, process: IsolatedProcess) -> None:
         self._process = process
-        self._bot_waits = process_tree.Waits()
-        self._referee_waits = process_tree.Waits()
+        self._bot_waits = process_tree.WaitSum()
+        self._referee_waits = process_tree.WaitSum()
         self._host_us = 0
         self._host_until_us = -1
         self._looks = (0, 0)

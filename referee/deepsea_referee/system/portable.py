@@ -132,7 +132,7 @@ class PortableSystem:
     def make_room(self) -> None:
         """Do nothing: there are no control groups."""
 
-    def begin_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
+    def start_sandbox_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         return nullcontext()
 
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
@@ -191,7 +191,7 @@ class PortableSystem:
             )
             return process, accept_worker(listening, process)
 
-    def keep_to(self, share: CpuShare) -> None:
+    def restrict_to(self, share: CpuShare) -> None:
         """Do nothing: macOS cannot bind a process to a CPU."""
 
     def accept_interrupts(self) -> None:
@@ -392,7 +392,7 @@ def tree(first: psutil.Process) -> list[psutil.Process]:
     return []
 
 
-def marked(mark: str) -> list[psutil.Process]:
+def marked_processes(mark: str) -> list[psutil.Process]:
     """Return the living processes of this user that have this mark in their environment."""
     own_pid, processes = os.getpid(), []
     for process in psutil.process_iter():
@@ -420,7 +420,7 @@ def kill_group(leader: int) -> None:
 def end_marked(mark: str) -> bool:
     """Kill the processes with this mark until there is none; return False after LONGEST_S."""
     deadline_s = time.monotonic() + LONGEST_S
-    while processes := marked(mark):
+    while processes := marked_processes(mark):
         kill(processes)
         if time.monotonic() > deadline_s:
             return False

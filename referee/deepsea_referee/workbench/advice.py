@@ -69,8 +69,6 @@ def requirements(bundle: BotBundle) -> list[CheckResult]:
     """
     if bundle.requirements is None:
         return []
-    # Most bots require none, and it takes a while to import.
-
     needed = parse_requirements(bundle.requirements)
     missing = missing_here(needed)
     installed = [

@@ -289,10 +289,8 @@ class BlockLuck:
 
         The first value is limited to at most `bound`, the second one to at least `-bound`.
         """
-        from deepsea_sdk.coach.formula import (
-            chance_sum,  # seldom needed
-            formula,
-        )
+        # Seldom needed.
+        from deepsea_sdk.coach.formula import chance_sum, formula
 
         games = [
             (replay(record), [self._share.get(bot, 0.0) for bot in result.seats])
@@ -362,7 +360,7 @@ class CompareGames:
         return play_blocks(self.settings, count, workers=workers, in_process=in_process)
 
 
-class _Enough(Exception):
+class _EndOfBlocks(Exception):
     """Raised in the callback of a game to end the match: no more games are needed."""
 
 
@@ -383,14 +381,14 @@ def play_blocks(
     """
     for attempt in range(ATTEMPTS):
         settings = replace(settings, attempt=attempt)
-        in_order = _InOrder(settings.blocks, settings.size, settings.block_of, on_block)
+        in_order = _BlockCollector(settings.blocks, settings.size, settings.block_of, on_block)
         on_game, on_void = in_order.add, in_order.leave_out
         try:
             if play(
                 settings, workers, on_game, on_void, in_process=in_process, replay=True
             ).interrupted:
                 return True
-        except _Enough:
+        except _EndOfBlocks:
             break
         if not in_order.void:
             break
@@ -398,11 +396,11 @@ def play_blocks(
     return False
 
 
-class _InOrder:
+class _BlockCollector:
     """Collects games, which end in any order, into blocks, and reports the blocks in their order.
 
     The games of a block are sorted by number. A block with a void game is not reported but listed
-    in `void`. Adding a game raises `_Enough` if `on_block` returns True.
+    in `void`. Adding a game raises `_EndOfBlocks` if `on_block` returns True.
     """
 
     def __init__(
@@ -440,7 +438,7 @@ class _InOrder:
             if len(games) < self._size:
                 self.void.append(block)
             elif self._on_block(block, games):
-                raise _Enough
+                raise _EndOfBlocks
 
 
 # ----- The folder of a comparison or a ranking

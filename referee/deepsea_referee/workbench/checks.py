@@ -82,7 +82,7 @@ class CheckReport:
     """The last lines of the bot's output; empty unless it was at fault."""
 
     @property
-    def fine(self) -> bool:
+    def is_ready(self) -> bool:
         """Return True if the bot can play matches."""
         return all(finding.ok for finding in self.findings if finding.needed)
 
@@ -116,7 +116,7 @@ async def examine(
             process = await pool.ready(FIRST)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
-                found = f"it did not {process.greeting} within {limit} s{process.place()}"
+                found = f"it did not {process.greeting} within {limit} s{process.abort_place()}"
                 remedy = REMEDIES[Fault.START_TIMEOUT] if bot.protocol == "grpc" else FLUSH
                 error = process.error_text()
                 findings.append(_failed("start", found, remedy, error))
@@ -128,7 +128,7 @@ async def examine(
                 findings += hints(joined(*process.log()))
                 findings += [
                     await examination.late_answer(),
-                    await examination.dropped(),
+                    await examination.dropped_connection(),
                     await examination.forgets(),
                     await examination.tables(tables, DECLARE[bot.protocol]),
                 ]
@@ -279,27 +279,29 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         self.check = name = "late answer"
-        _, faults, decisions = await self._play(PRESETS[DEFAULT], 2, 0, LateAnswerSession)
-        others = [fault for fault in faults if fault.came != LateAnswerSession.MESSAGE]
-        if others:
-            found = f"after a timeout: {others[0].explanation()}"
+        _, faults, decisions = await self._play(
+            PRESETS[DEFAULT], players=2, seat=0, wrap_session=LateAnswerSession
+        )
+        other_faults = [fault for fault in faults if fault.came != LateAnswerSession.MESSAGE]
+        if other_faults:
+            found = f"after a timeout: {other_faults[0].explanation()}"
             remedy = "answer every request, also after on_fault: a fault does not end the game"
             if not self.is_sound:
-                remedy = REMEDIES[others[0].fault]
-            return _failed(name, found, remedy, others[0].error)
+                remedy = REMEDIES[other_faults[0].fault]
+            return _failed(name, found, remedy, other_faults[0].error)
         answered = len(decisions) - len(faults)
         return _passed(name, f"after a deliberate timeout it answered the next {answered} requests")
 
-    async def dropped(self) -> CheckResult:
+    async def dropped_connection(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and start again."""
         self.check = name = "dropped connection"
         process = await self.pool.ready(FIRST)
-        await self._play(PRESETS[DEFAULT], 2, 0, DroppedSession)
+        await self._play(PRESETS[DEFAULT], players=2, seat=0, wrap_session=DroppedSession)
         end = await process.exit_text()
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
             return _failed(name, f"{end} after the connection was dropped", remedy)
-        _, faults, _ = await self._play(PRESETS[DEFAULT], 2, 0)
+        _, faults, _ = await self._play(PRESETS[DEFAULT], players=2, seat=0)
         if faults:
             found = f"restarted: {faults[0].explanation()}"
             remedy = REMEDIES[faults[0].fault]
@@ -459,7 +461,7 @@ class _Examination:
         Raises RefereeError if the game is void.
         """
 
-        async def once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
+        async def play_once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
             """Play one game; the seats without the bot get random players."""
             count = next(self.numbers)
             game = Game(rules, players, game_seed(SEED, number or count))
@@ -486,9 +488,9 @@ class _Examination:
             return played, faults, decisions[: tested_seats[-1].requests]
 
         try:
-            return await once()
+            return await play_once()
         except HostTooBusy:
-            return await once()
+            return await play_once()
 
 
 def _no_fault(decisions: Mapping[int, int]) -> str:

@@ -368,7 +368,7 @@ def difference(first: Mean, second: Mean) -> Mean:
 
 
 def holm(chances: Sequence[float], alpha: float = ALPHA) -> list[bool]:
-    """Return for each of several hypotheses whether it is rejected, by their p-values `chances`.
+    """Return True for each hypothesis that is rejected, by the p-values `chances`.
 
     The probability that any true hypothesis is rejected is at most alpha, however the hypotheses
     depend on each other: S. Holm, Scandinavian Journal of Statistics 6 (1979).

@@ -250,7 +250,7 @@ def branch(
     opening = _opening(original, at, action)
     game = Game(original.rules, len(original.seats), original.seed)
     with copies(bots) as copied:
-        refereed = _played_on(original, game, copied, opening)
+        refereed = _play_on(original, game, copied, opening)
     record = replace(
         refereed.played().record, game_id=f"{original.game_id}-at-{at}", clock=original.clock
     )
@@ -286,7 +286,7 @@ def futures(
         for number in range(games):
             dice = game_seed(original.seed, number)
             game = _OtherDice(original.rules, len(original.seats), original.seed, at, dice)
-            _played_on(original, game, copied, opening)
+            _play_on(original, game, copied, opening)
             scores.append(placement_scores(game.result().placements))
             on_game()
     return [list(scores_of_seat) for scores_of_seat in zip(*scores, strict=True)]
@@ -331,7 +331,7 @@ def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision
     return opening
 
 
-def _played_on(
+def _play_on(
     original: GameRecord, game: Game, bots: Sequence[BotSpec], opening: Sequence[Decision]
 ) -> RefereedGame:
     """Play the opening and then the rest of a game with bots in this process; return the game.

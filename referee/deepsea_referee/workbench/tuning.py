@@ -155,11 +155,11 @@ class Spsa:
         self._progress = progress
 
     @property
-    def tried(self) -> list[TriedRange]:
+    def tried_ranges(self) -> list[TriedRange]:
         """Return the part of its range that was tried of each number, and how much it matters."""
-        return [self._tried(bounds) for bounds in self.ranges]
+        return [self._tried_range(bounds) for bounds in self.ranges]
 
-    def _tried(self, bounds: Range) -> TriedRange:
+    def _tried_range(self, bounds: Range) -> TriedRange:
         """Estimate how much a number matters, by a line through the leads of all steps.
 
         The regression has no constant, as equal settings have no lead. At least one step is needed.
@@ -389,7 +389,7 @@ class TuneGames:
             return True
         if self.search.values == self.subject.start:
             return False
-        settings = self._held_out()
+        settings = self._proof_settings()
         folder = open_folder(
             self._opened,
             None if self._out is None else self._out / settings.kind,
@@ -415,7 +415,7 @@ class TuneGames:
         Each step has blocks with new numbers, and so new luck. Raises UserError if no block counts.
         """
         start_us, first_block = self._now_us(), self.search.steps * BLOCKS
-        settings = self._between(*self.search.pair())
+        settings = self._comparison_settings(*self.search.pair())
         end = first_block + BLOCKS
         games = CompareGames(replace(settings, done=first_block, games=end * settings.size))
         if games.play(lambda _: None, workers=workers, in_process=in_process):
@@ -439,17 +439,17 @@ class TuneGames:
             return blocks * self.settings.size
         return max(1, self._now_us() - start_us)
 
-    def _held_out(self) -> BlockSettings:
+    def _proof_settings(self) -> BlockSettings:
         """Return the settings of the comparison of the result with the start, on new seeds."""
         settings, text = self.settings, f"{self.settings.seed_text}-held-out"
         return replace(
-            self._between(self.search.values, self.subject.start),
+            self._comparison_settings(self.search.values, self.subject.start),
             games=_MOST_BLOCKS * settings.size,
             seed=seed_from_text(text),
             seed_text=text,
         )
 
-    def _between(self, a: Values, b: Values) -> BlockSettings:
+    def _comparison_settings(self, a: Values, b: Values) -> BlockSettings:
         """Return the settings of a comparison of the bot with values a and with values b."""
         copies_of_a = dict.fromkeys(self.settings.ours, self.subject.with_values(a))
         copies_of_b = dict.fromkeys(self.settings.theirs, self.subject.with_values(b))
