@@ -100,6 +100,7 @@ class Store:
         return cls(database)
 
     def close(self) -> None:
+        """Close all connections to the database."""
         self.database.close()
 
     def __enter__(self) -> Store:

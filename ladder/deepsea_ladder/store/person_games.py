@@ -1,10 +1,10 @@
-"""Games of people against bots: begun by a person, played on by a runner, step by step.
+"""Games of people against bots, which runners play step by step, each up to a person's decision.
 
-Invariants: a game is its seed and the decisions that are stored, so that whatever dies, another
-step goes on from there; between two steps no lease is held and no process is needed; an answer
-counts for the decision that it was made for; a person who is silent for too long is played by
-default actions, and decides again with the next answer; what failed too often is void, with the
-reason; nothing here enters a chain, a rating or a season's list of games.
+Invariants: a game is its seed and its stored decisions, so that another step can go on from there
+after any process has died; between two steps no lease is held and no process is needed; an answer
+counts only for the decision that it was made for; for a person who is silent for too long default
+actions are played until the next answer; a game whose steps failed too often is void, with the
+reason. These games enter no chain, no rating and no season's list of games.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.game import Decision
 
 SILENT_MS = 10_000
-"""The time for which each further decision waits for a person who is silent."""
+"""Milliseconds for which each further decision waits for a person who was silent before."""
 _rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
 _TASKS = Tasks(TaskKind.STEP)
 _task = schema.tasks.c
@@ -48,18 +48,23 @@ _SELECT: Select[Any] = _TASKS.join(
 
 
 class PersonGames(TaskLine[PersonGame]):
+    """The store's part for games of people."""
+
     tasks = _TASKS
 
-    # People
+    # Called for people
 
     def begin(
         self, versions: Sequence[int], *, author_id: int | None, address: str, **new: Any
     ) -> PersonGame:
-        """Begin a game. Raises `LimitReached`, `SeasonClosed` or `SeasonPaused`.
+        """Begin a game of a person against bots, and return it.
 
         versions   ids of the bots' versions, in the order of their seats
-        author_id  None: a visitor; all from one network count as one person
+        author_id  None for a visitor
+        address    the first part of the visitor's address; visitors with the same one count as one
+                   person
         new        the row's `game_id`, `season_id`, `visitor`, `rules`, `seed` and `seat`
+        Raises `LimitReached`, `SeasonClosed` or `SeasonPaused`.
         """
         with self._database.write() as connection:
             season, _ = by_id(connection, new["season_id"])
@@ -68,16 +73,16 @@ class PersonGames(TaskLine[PersonGame]):
             if season.paused_at is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
             now_ms = now(connection)
-            mine = _rows.c.author_id == author_id
+            is_own = _rows.c.author_id == author_id
             if author_id is None:
-                mine = _rows.c.author_id.is_(None) & (_rows.c.address == address)
-            lately = select(_rows.c.created_at).where(mine, _rows.c.created_at > now_ms - DAY_MS)
+                is_own = _rows.c.author_id.is_(None) & (_rows.c.address == address)
+            starts = select(_rows.c.created_at).where(is_own, _rows.c.created_at > now_ms - DAY_MS)
             check_person_games(
                 limits_now(connection),
-                _count(connection, _TASKS.is_open),
-                _count(connection, _TASKS.is_open & mine),
-                connection.execute(lately.order_by(_rows.c.created_at)).scalars().all(),
-                now_ms,
+                games_under_way=_count(connection, _TASKS.is_open),
+                own_games=_count(connection, _TASKS.is_open & is_own),
+                times=connection.execute(starts.order_by(_rows.c.created_at)).scalars().all(),
+                now=now_ms,
             )
             row = insert(_rows).values(
                 **{**new, "seed": new["seed"].hex()},
@@ -87,91 +92,107 @@ class PersonGames(TaskLine[PersonGame]):
                 decisions="[]",
                 created_at=now_ms,
             )
-            number = insert_row(connection, row)
-            _TASKS.add(connection, now_ms, [{"subject": number, "author_id": author_id}])
-            others = (seat for seat in range(len(versions) + 1) if seat != new["seat"])
-            for seat, version in zip(others, versions, strict=True):
-                row = insert(_seats).values(person_game_id=number, seat=seat, version_id=version)
-                connection.execute(row)
+            game_number = insert_row(connection, row)
+            _TASKS.add(connection, now_ms, [{"subject": game_number, "author_id": author_id}])
+            bot_seats = [seat for seat in range(len(versions) + 1) if seat != new["seat"]]
+            for seat, version in zip(bot_seats, versions, strict=True):
+                values = {"person_game_id": game_number, "seat": seat, "version_id": version}
+                connection.execute(insert(_seats).values(**values))
             return _get(connection, new["game_id"])
 
     def get(self, game_id: str) -> PersonGame:
-        """A game of a person. Raises `NotOnLadder` if there is none."""
+        """Return a game of a person. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
             return _get(connection, game_id)
 
     def of_person(self, author_id: int | None, visitor: str | None, limit: int) -> list[PersonGame]:
-        """A person's games, the newest first: an author's, or those of a visitor's cookie."""
-        mine = _rows.c.author_id == author_id
+        """Return up to `limit` games of a person, the newest first.
+
+        They are those of an author, or if `author_id` is None, those of a visitor's cookie.
+        """
+        is_own = _rows.c.author_id == author_id
         if author_id is None:
-            mine = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
-        query = _SELECT.where(mine).order_by(_rows.c.id.desc()).limit(limit)
+            is_own = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
+        query = _SELECT.where(is_own).order_by(_rows.c.id.desc()).limit(limit)
         return self._database.read_undamaged(query, _rows.c.id, _games)[0]
 
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
-        """Answer decision `number`, counted from 0; a person who was silent is here again.
+        """Store a person's answer to a decision, so that a runner can continue the game.
 
-        whole  False for the first choices of an order, of which more are to come
+        An answer that comes too late is refused, but shows that a silent person is here again.
+
+        number  that of the decision in the game, counted from 0
+        whole   False for the first choices of an order, after which the person goes on choosing
         Raises `PersonGameError` if another decision is due, or none.
         """
         with self._database.write() as connection:
             game, now_ms = _get(connection, game_id), now(connection)
-            due = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
-            is_asked = due and number == len(game.decisions)
-            if is_asked and whole:
-                _put(connection, game.id, answer=action, presence=Presence.HERE)
+            waits_for_person = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
+            is_due = waits_for_person and number == len(game.decisions)
+            if is_due and whole:
+                _update_row(connection, game.id, answer=action, presence=Presence.HERE)
                 self._wait_again(connection, _TASKS.get(connection, game.id), now_ms)
                 return
-            if is_asked or (due and game.presence is Presence.SILENT):
-                values: dict[str, object] = {"answer": action} if is_asked else {}
-                _put(connection, game.id, presence=Presence.HERE, **values)
+            if is_due or (waits_for_person and game.presence is Presence.SILENT):
+                # The person is here, and gets the whole time for the decision that is due.
+                values: dict[str, object] = {"answer": action} if is_due else {}
+                _update_row(connection, game.id, presence=Presence.HERE, **values)
                 until = now_ms + game.season.play.silent_seconds * 1000
                 _TASKS.put(connection, game.id, now_ms, until=until)
-            if is_asked:
+            if is_due:
                 return
+        # Behind the transaction, which an exception would undo.
         raise PersonGameError("that decision has been made already, or another one is due")
 
     def leave(self, game_id: str, *, drop: bool = False) -> None:
-        """Let a game be played to its end by default actions; nothing happens to one that ended.
+        """Store that the person has left, so that default actions are played to the game's end.
 
-        drop  end it at once instead: it is void
+        Nothing happens if the game has ended.
+
+        drop  end the game at once instead; it is void
         """
         with self._database.write() as connection:
             row, now_ms = _row(connection, game_id), now(connection)
             if _TASKS.state(row).is_final:
                 return
-            _put(connection, row.id, presence=Presence.LEFT)
+            _update_row(connection, row.id, presence=Presence.LEFT)
             if drop:
-                words = "its person dropped it"
-                _TASKS.end(connection, row.id, now_ms, TaskState.VOID, words=words)
+                reason = "its person dropped it"
+                _TASKS.end(connection, row.id, now_ms, TaskState.VOID, words=reason)
             elif row.state is TaskState.ASKED:
-                _put(connection, row.id, answer="")
+                _update_row(connection, row.id, answer="")
                 _TASKS.end(connection, row.id, now_ms, TaskState.QUEUED)
             else:
+                # A runner has it or will lease it; readers are shown that the person left.
                 _TASKS.put(connection, row.id, now_ms)
 
-    # The runner
+    # Called by runners
 
     def waiting(self) -> int:
-        """The number of games that can be played on now."""
+        """Return the number of games that a runner can continue now."""
         with self._database.read() as connection:
-            silent = _count(connection, _is_silent(now(connection)))
+            silent = _count(connection, _has_silent_person(now(connection)))
         return super().waiting() + silent
 
     def open(self) -> int:
-        """The number of games that are under way."""
+        """Return the number of games that have not ended."""
         with self._database.read() as connection:
             return _count(connection, _TASKS.is_open)
 
     def _order(self, connection: Connection, now_ms: int) -> Iterable[int]:
-        """People who are silent are played by default actions; authors take turns."""
-        silent = select(_task.subject).where(_is_silent(now_ms))
-        for number in connection.execute(silent).scalars().all():
-            _put(connection, number, answer="", presence=Presence.SILENT)
-            _TASKS.end(connection, number, now_ms, TaskState.QUEUED)
+        """Return the numbers of the games that a runner can continue now, the next one first.
+
+        Before that it decides for people who have been silent for too long: their games get the
+        default action, and wait for a runner.
+        """
+        silent = select(_task.subject).where(_has_silent_person(now_ms))
+        for game_number in connection.execute(silent).scalars().all():
+            _update_row(connection, game_number, answer="", presence=Presence.SILENT)
+            _TASKS.end(connection, game_number, now_ms, TaskState.QUEUED)
         return super()._order(connection, now_ms)
 
     def _read(self, connection: Connection, task: Row[Any], owner: str, now_ms: int) -> PersonGame:
+        """Return a game that waits for a runner as the lease that its new owner will get."""
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return replace(
             _read_game(connection, row),
@@ -182,49 +203,62 @@ class PersonGames(TaskLine[PersonGame]):
         )
 
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
-        """Store the decisions until now, and wait for the person's; False if the lease is lost."""
+        """Store a game's decisions up to one of the person, and wait for that one.
+
+        If the person has left, the game waits for a runner instead, with the default action as the
+        answer. Returns False, and changes nothing, if the lease does not hold any more.
+        """
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
                 return False
             now_ms = now(connection)
             query = select(_rows.c.presence).where(_rows.c.id == lease.id)
             presence = connection.execute(query).scalar_one()
+            # "" stands for the default action.
             answer = "" if presence is Presence.LEFT else None
             text = msgspec.json.encode(decisions).decode()
-            _put(connection, lease.id, decisions=text, answer=answer)
+            _update_row(connection, lease.id, decisions=text, answer=answer)
             until, state = None, TaskState.QUEUED
             if presence is not Presence.LEFT:
-                here = presence is Presence.HERE
-                patience = lease.season.play.silent_seconds * 1000 if here else SILENT_MS
-                until, state = now_ms + patience, TaskState.ASKED
+                patience_ms = SILENT_MS
+                if presence is Presence.HERE:
+                    patience_ms = lease.season.play.silent_seconds * 1000
+                until, state = now_ms + patience_ms, TaskState.ASKED
             _TASKS.end(connection, lease.id, now_ms, state, until=until, failures=0, words=None)
             return True
 
     def finish(self, lease: PersonGame, record: str) -> bool:
-        """Store the record of the finished game; False if the lease is lost."""
+        """Store the record of a finished game in place of its decisions.
+
+        Returns False, and changes nothing, if the lease does not hold any more.
+        """
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
                 return False
-            _put(connection, lease.id, record=record, decisions="[]", answer=None)
+            _update_row(connection, lease.id, record=record, decisions="[]", answer=None)
             _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)
             return True
 
 
-def _put(connection: Connection, number: int, **values: object) -> None:
-    connection.execute(update(_rows).where(_rows.c.id == number).values(**values))
+def _update_row(connection: Connection, game_number: int, **values: object) -> None:
+    """Set columns of a game's own row."""
+    connection.execute(update(_rows).where(_rows.c.id == game_number).values(**values))
 
 
-def _is_silent(now_ms: int) -> ColumnElement[bool]:
+def _has_silent_person(now_ms: int) -> ColumnElement[bool]:
+    """Return the condition that a task waits for a person who has not answered in time."""
     return _TASKS.is_of_kind & (_task.state == TaskState.ASKED) & (_task.until <= now_ms)
 
 
 def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
+    """Return the number of games that meet a condition on their row and their task."""
     joined = _rows.join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
     query = select(func.count()).select_from(joined).where(condition)
     return int(connection.execute(query).scalar_one())
 
 
 def _row(connection: Connection, game_id: str) -> Row[Any]:
+    """Return the row of `_SELECT` for a game. Raises `NotOnLadder` if there is none."""
     row = connection.execute(_SELECT.where(_rows.c.game_id == game_id)).first()
     if row is None:
         raise NotOnLadder("there is no such game of a person")
@@ -232,15 +266,19 @@ def _row(connection: Connection, game_id: str) -> Row[Any]:
 
 
 def _get(connection: Connection, game_id: str) -> PersonGame:
+    """Return a game of a person. Raises `NotOnLadder` if there is none."""
     return _read_game(connection, _row(connection, game_id))
 
 
 def _read_game(connection: Connection, row: Row[Any]) -> PersonGame:
-    return _game(row, _versions(connection, [row])[row.id])
+    """Return the game of a row of `_SELECT`, with the versions of its bots."""
+    return _game(row, _versions_of_games(connection, [row])[row.id])
 
 
-def _versions(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, list[BotVersion]]:
-    """The bots of games, in the order of their seats, by the game's number."""
+def _versions_of_games(
+    connection: Connection, rows: Sequence[Row[Any]]
+) -> dict[int, list[BotVersion]]:
+    """Return the versions of games' bots in the order of their seats, by the games' numbers."""
     query = (
         SELECT_VERSIONS.join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
         .add_columns(_seats.c.person_game_id)
@@ -254,12 +292,16 @@ def _versions(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, lis
 
 
 def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
-    """The games in rows of `_SELECT`."""
-    versions = _versions(connection, rows)
+    """Return the games of rows of `_SELECT`."""
+    versions = _versions_of_games(connection, rows)
     return [_game(row, versions[row.id]) for row in rows]
 
 
 def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
+    """Return the game of a row of `_SELECT`. Raises `StoreDamaged` if it cannot be read.
+
+    versions  those of its bots, in the order of their seats
+    """
     try:
         return PersonGame(
             id=row.id,

@@ -1,7 +1,8 @@
-"""Reads ratings, and recomputes them from the games.
+"""Ratings and sums as they are stored, and as they follow from the games.
 
-Invariants: ratings and sums are a fold over a season's games in sequence order, and `differences`
-compares what is stored with that fold bit for bit; a what-if changes nothing in the store.
+Invariants: ratings and sums are computed from a season's games in sequence order, one game after
+another; `differences` computes them again and compares every bit with the stored values; only
+`rewrite` changes anything.
 """
 
 from __future__ import annotations
@@ -65,27 +66,27 @@ from deepsea_ladder.store.sums import (
 from deepsea_rules.randomness import game_seed
 
 _MOST_DIFFERENCES = 20
-"""Those that are listed; the others would say the same."""
-_MOST_UNITED = 400
-"""Selects of one statement; SQLite takes 500."""
+"""The largest number of differences that are listed; further ones usually have the same cause."""
+_MOST_SELECTS = 400
+"""The largest number of selects in one statement; SQLite permits 500."""
 _PORTION = 200
-"""Games that are in memory at once."""
+"""The number of games that are in memory at once."""
 
 
 class FoldedGame(NamedTuple):
-    """A stored game as the fold reads it."""
+    """A stored game with everything that ratings are computed from, and with its stored ratings."""
 
     seq: int
     played_at: int
     seats: list[SeatResult]
     ratings: list[Rating]
-    """After the game, by seat."""
+    """The stored rating after the game, by seat."""
     numbers: list[int]
-    """Of how many of its version's games it is the last, by seat."""
+    """The number of games that the version had played with this one, by seat."""
 
 
 _rated = schema.ratings.c
-_ENTRIES_OF_ALL = (
+_ALL_ENTRIES = (
     SELECT_BOTS.add_columns(
         IS_CURRENT.label("is_current"),
         *(column for column in _rated if column.name not in ("season_id", "version_id")),
@@ -96,29 +97,38 @@ _ENTRIES_OF_ALL = (
     )
     .order_by(schema.bot_versions.c.id)
 )
-_THAT_PLAYED = select(_rated.version_id).where(_rated.season_id == bindparam("season"))
-_SOME = _THAT_PLAYED.where(_rated.version_id.in_(bindparam("former", expanding=True)))
-_ENTRIES, _ENTRIES_OF_SOME = (
-    _ENTRIES_OF_ALL.where(schema.bot_versions.c.id.in_(union_all(CURRENT_IDS, played)))
-    for played in (_THAT_PLAYED, _SOME)
+_VERSIONS_WITH_GAMES = select(_rated.version_id).where(_rated.season_id == bindparam("season"))
+_GIVEN_VERSIONS_WITH_GAMES = _VERSIONS_WITH_GAMES.where(
+    _rated.version_id.in_(bindparam("former", expanding=True))
+)
+_ENTRIES_WITH_GAMES = _ALL_ENTRIES.where(
+    schema.bot_versions.c.id.in_(union_all(CURRENT_IDS, _VERSIONS_WITH_GAMES))
+)
+_ENTRIES_WITH_GIVEN_FORMER = _ALL_ENTRIES.where(
+    schema.bot_versions.c.id.in_(union_all(CURRENT_IDS, _GIVEN_VERSIONS_WITH_GAMES))
 )
 
 
 class Ratings(StorePart):
+    """The store's part for ratings."""
+
     def entries(
         self, season: StoredSeason, former: Collection[int] | None = None
     ) -> list[RatedVersion]:
-        """Every version that plays or has played in the season and can be read, by its id.
+        """Return the versions that play or have played in the season, in the order of their ids.
 
-        former  the only former versions that are wanted, unless they play on; by default all
+        A version that cannot be read is left out.
+
+        former  ids of the only former versions to return; by default all. It has no effect in a
+                season in which former versions go on playing
         """
-        query = _ENTRIES_OF_ALL
-        which: dict[str, object] = {"season": season.id}
+        query = _ALL_ENTRIES
+        parameters: dict[str, object] = {"season": season.id}
         if not season.settings.pairing.former_versions:
-            query = _ENTRIES
+            query = _ENTRIES_WITH_GAMES
             if former is not None:
-                query = _ENTRIES_OF_SOME
-                which["former"] = [*former]
+                query = _ENTRIES_WITH_GIVEN_FORMER
+                parameters["former"] = [*former]
         newcomer = RatingTotals(season.settings.rating.newcomer)
 
         def entries(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
@@ -133,38 +143,47 @@ class Ratings(StorePart):
             ]
 
         key = schema.bot_versions.c.id
-        return self._database.read_undamaged(query, key, entries, which)[0]
+        return self._database.read_undamaged(query, key, entries, parameters)[0]
 
     def last_seq(self) -> int:
-        """The number of the last game; numbers have no gaps, so also how many there are."""
+        """Return the sequence number of the last game of the ladder.
+
+        The numbers begin with 1 and have no gaps, so it is also the number of games.
+        """
         with self._database.read() as connection:
             return last_seq(connection)
 
     def courses(
-        self, season: StoredSeason, wanted: Mapping[int, tuple[RatingTotals, int]]
+        self, season: StoredSeason, versions: Mapping[int, tuple[RatingTotals, int]]
     ) -> dict[int, list[CoursePoint]]:
-        """Some points of the courses of versions, evenly spread, with the first and the last.
+        """Return points of versions' rating histories, evenly spread, by version id.
 
-        wanted  of each version, by its id, its totals, and about how many points, two at least
+        The first and the last game are always among them.
+
+        versions  by version id its totals, and about how many points to return, at least two
         """
         table = schema.game_seats
         point = select(table.c.version_id, table.c.number, table.c.seq, table.c.mu, table.c.sigma)
-        courses: list[Select[Any]] = []
-        for version_id, (totals, points) in wanted.items():
-            ours = (table.c.version_id == version_id, table.c.season_id == season.id)
-            first = select(func.min(table.c.seq)).where(*ours).scalar_subquery()
-            courses.append(point.where(*ours, table.c.seq.in_((first, totals.last_seq))))
+        selects: list[Select[Any]] = []
+        for version_id, (totals, points) in versions.items():
+            is_of_version = (table.c.version_id == version_id, table.c.season_id == season.id)
+            first_seq = select(func.min(table.c.seq)).where(*is_of_version).scalar_subquery()
+            is_end = table.c.seq.in_((first_seq, totals.last_seq))
+            selects.append(point.where(*is_of_version, is_end))
             step = max(1, totals.games // (points - 1))
-            course = point.where(*ours, table.c.number % step == 0)
-            if step >= schema.COURSE_STEP:  # looked up one by one
+            if step < schema.COURSE_STEP:
+                selects.append(point.where(*is_of_version, table.c.number % step == 0))
+            else:
+                # An index has every eighth game of a version, by its number: with a multiple of
+                # eight as step, only the games of the points are read.
                 step -= step % schema.COURSE_STEP
                 numbers = range(step, totals.games, step)
-                course = point.where(*ours, schema.IS_EIGHTH, table.c.number.in_(numbers))
-            courses.append(course)
-        points_of: dict[int, dict[int, CoursePoint]] = {version_id: {} for version_id in wanted}
+                is_point = table.c.number.in_(numbers)
+                selects.append(point.where(*is_of_version, schema.IS_EIGHTH, is_point))
+        points_of: dict[int, dict[int, CoursePoint]] = {version_id: {} for version_id in versions}
         with self._database.read() as connection:
-            for start in range(0, len(courses), _MOST_UNITED):
-                query = union_all(*courses[start : start + _MOST_UNITED])
+            for start in range(0, len(selects), _MOST_SELECTS):
+                query = union_all(*selects[start : start + _MOST_SELECTS])
                 for version_id, number, seq, mu, sigma in connection.execute(query):
                     rating = Rating.from_hex(mu, sigma)
                     points_of[version_id][number] = CoursePoint(
@@ -182,13 +201,14 @@ class Ratings(StorePart):
     def recent(
         self, season: StoredSeason, games: int, version_id: int | None = None, *, former: bool
     ) -> dict[int, list[float]]:
-        """Each version's mu after the last of its games, at most so many, the oldest first.
+        """Return mu after each of a version's last games, the oldest first, by version id.
 
-        version_id  only that version's
-        former      whether those of former versions are wanted
+        games       the largest number of games of a version
+        version_id  the only version to return
+        former      False to leave out former versions
         """
         table, ratings = schema.game_seats, schema.ratings
-        last = (
+        last_games = (
             select(table.c.seq, table.c.mu)
             .where(table.c.version_id == ratings.c.version_id, table.c.season_id == season.id)
             .order_by(table.c.seq.desc())
@@ -196,11 +216,11 @@ class Ratings(StorePart):
             .correlate(ratings)
             .subquery()
         )
-        # One text for each version, so that its games are looked up through the index, and only
-        # these; they are put in order below, since aggregates promise none.
-        word = cast(last.c.seq, String) + " " + last.c.mu
-        text = select(func.aggregate_strings(word, ",")).scalar_subquery()
-        query = select(ratings.c.version_id, text.label("words")).where(
+        # All games of a version as one text, "seq mu,seq mu", by a subquery that reads only the
+        # last games through the index. They are sorted below, since aggregates have no order.
+        pair = cast(last_games.c.seq, String) + " " + last_games.c.mu
+        pairs = select(func.aggregate_strings(pair, ",")).scalar_subquery()
+        query = select(ratings.c.version_id, pairs.label("pairs")).where(
             ratings.c.season_id == season.id
         )
         if version_id is not None:
@@ -210,10 +230,10 @@ class Ratings(StorePart):
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             # In a damaged ladder a version may have a rating and no games.
-            return {row.version_id: _in_order(row.words) if row.words else [] for row in rows}
+            return {row.version_id: _means(row.pairs) if row.pairs else [] for row in rows}
 
     def audit(self, season: StoredSeason) -> Audit:
-        """Compare the fold over the season's games with that of the package `trueskill`."""
+        """Rate the season's games again, and compare with the package `trueskill`."""
         with self._database.read() as connection:
             games = rated_games(connection, season)
             outcomes = (outcome_of(game.seq, game.seats) for game in games)
@@ -222,145 +242,183 @@ class Ratings(StorePart):
     def differences(
         self, season: StoredSeason, *, records: bool = False, proof: Prove = prove
     ) -> list[str]:
-        """The first differences of a season's stored ratings and results from those of its games.
+        """Return differences of the stored ratings and results from those of the season's games.
 
-        records  also re-run every record, which takes a millisecond or two for each
-        proof    how that is done
+        Each is one line; there are at most `_MOST_DIFFERENCES`.
+
+        records  also play every game again from its record, which takes a millisecond or two each
+        proof    the function that plays the records again
         """
-        found: list[str] = []
+        lines: list[str] = []
         tallies: dict[int, RatingTotals] = {}
         with self._database.read() as connection:
             stored = read_tallies(connection, season)
             for game in rated_games(connection, season):
-                tallies |= _folded(season.settings.rating, tallies, game)
-                found += _seat_differences(game, tallies)
-                if len(found) >= _MOST_DIFFERENCES:
-                    return found[:_MOST_DIFFERENCES]
-            found += sum_differences(connection, season)
+                tallies |= _tallies_after(season.settings.rating, tallies, game)
+                lines += _seat_differences(game, tallies)
+                if len(lines) >= _MOST_DIFFERENCES:
+                    return lines[:_MOST_DIFFERENCES]
+            lines += sum_differences(connection, season)
             for version in sorted(stored.keys() | tallies.keys()):
-                found += _tally_differences(version, stored.get(version), tallies.get(version))
+                lines += _tally_differences(version, stored.get(version), tallies.get(version))
             if records:
-                wrong = proof(recorded_games(connection, season))
-                found += islice(wrong, _MOST_DIFFERENCES)
-        return found[:_MOST_DIFFERENCES]
+                record_differences = proof(recorded_games(connection, season))
+                lines += islice(record_differences, _MOST_DIFFERENCES)
+        return lines[:_MOST_DIFFERENCES]
 
     def rewrite(self, season: StoredSeason, portion: int = _PORTION) -> int:
-        """Replace everything that is computed from the season's games; returns their number.
+        """Replace all values that are computed from a season's games; returns their number.
 
-        For a new arithmetic, or after `differences` that are understood.
+        It is meant for a new arithmetic, and for `differences` whose cause is understood.
 
-        portion  the most games that are in memory at once
+        portion  the number of games that are in memory at once
         """
         table, games, seats = schema.ratings, schema.games, schema.game_seats
         tallies: dict[int, RatingTotals] = {}
-        ours = select(games.c.seq).where(games.c.season_id == season.id).order_by(games.c.seq)
-        later = ours.where(games.c.seq > bindparam("after")).limit(portion)
-        number = after = 0
+        seqs_of_portion = (
+            select(games.c.seq)
+            .where(games.c.season_id == season.id, games.c.seq > bindparam("after"))
+            .order_by(games.c.seq)
+            .limit(portion)
+        )
+        count = last_seq = 0
         with self._database.write() as connection:
             # In portions, since rows that are being read must not be written.
-            while seqs := connection.execute(later, {"after": after}).scalars().all():
+            while seqs := connection.execute(seqs_of_portion, {"after": last_seq}).scalars().all():
                 for game in list(rated_games(connection, season, games.c.seq.in_(seqs))):
-                    tallies |= _folded(season.settings.rating, tallies, game)
+                    tallies |= _tallies_after(season.settings.rating, tallies, game)
                     for seat in game.seats:
                         tally = tallies[seat.version_id]
-                        values = dict(zip(("mu", "sigma"), tally.rating.to_hex(), strict=True))
-                        its = (seats.c.seq == game.seq) & (seats.c.version_id == seat.version_id)
-                        connection.execute(
-                            update(seats).where(its).values(number=tally.games, **values)
+                        mu, sigma = tally.rating.to_hex()
+                        is_seat = (seats.c.seq == game.seq) & (
+                            seats.c.version_id == seat.version_id
                         )
-                number, after = number + len(seqs), seqs[-1]
+                        values = {"number": tally.games, "mu": mu, "sigma": sigma}
+                        connection.execute(update(seats).where(is_seat).values(**values))
+                count += len(seqs)
+                last_seq = seqs[-1]
             connection.execute(delete(table).where(table.c.season_id == season.id))
             write_tallies(connection, season, tallies, known=())
             count_sums(connection, season)
             connection.execute(
                 update(schema.seasons).where(schema.seasons.c.id == season.id).values(method=METHOD)
             )
-            words = f"{number} games, by {METHOD}"
+            words = f"{count} games, by {METHOD}"
             note(
                 connection, now(connection), AuditKind.REWRITTEN, season.name, words, actor=MACHINE
             )
-        return number
+        return count
 
 
-def _in_order(words: str) -> list[float]:
-    """The means in pairs of a game's number and a mean, in the order of the games."""
+def _means(pairs: str) -> list[float]:
+    """Return the means of a text "seq mu,seq mu" in the order of the games' sequence numbers.
+
+    Raises `StoreDamaged` for a value that is no number: a text that a query builds is not checked
+    by the type of a column.
+    """
     try:
-        pairs = words.replace(",", " ").split(" ")
-        seqs = [*map(int, pairs[::2])]
-        means = [*map(float.fromhex, pairs[1::2])]
-    except (TypeError, ValueError):  # of an expression, whose values no type of a column checks
+        words = pairs.replace(",", " ").split(" ")
+        seqs = [int(word) for word in words[::2]]
+        means = [float.fromhex(word) for word in words[1::2]]
+    except (TypeError, ValueError):
         raise StoreDamaged("a game's rating is no number", "game_seats", "mu") from None
     return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
 
 
 def rated_games(
-    connection: Connection, season: StoredSeason, *which: ColumnElement[bool]
+    connection: Connection, season: StoredSeason, *conditions: ColumnElement[bool]
 ) -> Iterator[FoldedGame]:
-    """A season's games, or some of them, in the order in which they are rated."""
+    """Yield the games of a season that meet all conditions, in the order in which they are rated.
+
+    conditions  on columns of the games and their seats
+    """
     games, seats = schema.games, schema.game_seats
     query = (
         select(games.c.played_at, seats)
         .join(seats, seats.c.seq == games.c.seq)
-        .where(games.c.season_id == season.id, *which)
+        .where(games.c.season_id == season.id, *conditions)
         .order_by(games.c.seq, seats.c.seat)
         .execution_options(yield_per=2000)
     )
-    with connection.execute(query) as rows:  # closed if the caller stops early, too
+    with connection.execute(query) as rows:  # which is closed if the caller stops early, too
         for seq, group in groupby(rows, key=lambda row: row.seq):
-            members = list(group)
+            seat_rows = list(group)
             yield FoldedGame(
-                seq,
-                members[0].played_at,
-                [seat_result(row) for row in members],
-                [Rating.from_hex(row.mu, row.sigma) for row in members],
-                [row.number for row in members],
+                seq=seq,
+                played_at=seat_rows[0].played_at,
+                seats=[seat_result(row) for row in seat_rows],
+                ratings=[Rating.from_hex(row.mu, row.sigma) for row in seat_rows],
+                numbers=[row.number for row in seat_rows],
             )
 
 
-def _folded(
+def _tallies_after(
     parameters: RatingParameters, tallies: dict[int, RatingTotals], game: FoldedGame
 ) -> dict[int, RatingTotals]:
+    """Return the rating and totals of a game's versions after the game, by version id.
+
+    tallies  those before the game; a version that is missing plays its first game
+    """
     return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
 
 
 def _seat_differences(game: FoldedGame, tallies: dict[int, RatingTotals]) -> list[str]:
-    return [
-        f"game {game.seq}, version {seat.version_id}: the rating after it is "
-        f"{_bits(stored)} and {number} the number of its games, the games give "
-        f"{_bits(tallies[seat.version_id].rating)} and {tallies[seat.version_id].games}"
-        for seat, stored, number in zip(game.seats, game.ratings, game.numbers, strict=True)
-        if stored.to_hex() != tallies[seat.version_id].rating.to_hex()
-        or number != tallies[seat.version_id].games
-    ]
+    """Return a line for each seat of a game whose stored rating or number of games is wrong.
+
+    tallies  the computed rating and totals after the game, by version id
+    """
+    lines = []
+    for seat, stored, number in zip(game.seats, game.ratings, game.numbers, strict=True):
+        computed = tallies[seat.version_id]
+        if stored.to_hex() != computed.rating.to_hex() or number != computed.games:
+            lines.append(
+                f"game {game.seq}, version {seat.version_id}: the rating after it is "
+                f"{_bits(stored)} and {number} the number of its games, the games give "
+                f"{_bits(computed.rating)} and {computed.games}"
+            )
+    return lines
 
 
 def _tally_differences(
-    version: int, stored: RatingTotals | None, folded: RatingTotals | None
+    version: int, stored: RatingTotals | None, computed: RatingTotals | None
 ) -> list[str]:
-    if stored is None or folded is None:
-        what = "no rating, but games" if stored is None else "a rating, but no games"
-        return [f"version {version} has {what}"]
-    return [
-        f"version {version}: {name} is {_shown(kept)}, the games give {_shown(made)}"
-        for name, kept, made in (
-            (field.name, getattr(stored, field.name), getattr(folded, field.name))
-            for field in fields(RatingTotals)
-        )
-        if _shown(kept) != _shown(made)
-    ]
+    """Return a line for each stored total of a version that its games do not give.
+
+    stored    None if the version has no row
+    computed  None if the version has no games
+    """
+    if stored is None or computed is None:
+        difference = "no rating, but games" if stored is None else "a rating, but no games"
+        return [f"version {version} has {difference}"]
+    lines = []
+    for field in fields(RatingTotals):
+        stored_text = _exact_text(getattr(stored, field.name))
+        computed_text = _exact_text(getattr(computed, field.name))
+        if stored_text != computed_text:
+            lines.append(
+                f"version {version}: {field.name} is {stored_text}, the games give {computed_text}"
+            )
+    return lines
 
 
-def _shown(value: Rating | int) -> str:
+def _exact_text(value: Rating | int) -> str:
+    """Return a rating or a total as a text that differs if any bit differs."""
     return _bits(value) if isinstance(value, Rating) else str(value)
 
 
 def _bits(rating: Rating) -> str:
+    """Return mu and sigma of a rating in hexadecimal, which loses no bit."""
     return "/".join(rating.to_hex())
 
 
 def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[RecordedGame]:
-    """A season's games with their records, in the order in which they are rated."""
-    games, jobs, sat, meant = schema.games, schema.jobs, schema.game_seats, schema.job_seats
+    """Yield a season's games with their records, in the order in which they are rated.
+
+    With them comes everything that a record has to agree with: the seed, the line-up of the job,
+    and the stored results.
+    """
+    games, jobs = schema.games, schema.jobs
+    result_seats, lineup_seats = schema.game_seats, schema.job_seats
     seed = seed_of(connection, season.id)
     query = (
         select(games, jobs.c.number)
@@ -371,27 +429,27 @@ def recorded_games(connection: Connection, season: StoredSeason) -> Iterator[Rec
     )
     with connection.execute(query) as rows:
         for portion in rows.partitions():
-            ours = games.c.seq.between(portion[0].seq, portion[-1].seq)
+            first_seq, last_seq = portion[0].seq, portion[-1].seq
             lineups: dict[int, list[int]] = defaultdict(list)
             for job_id, version_id in connection.execute(
-                select(meant.c.job_id, meant.c.version_id)
-                .join(games, games.c.job_id == meant.c.job_id)
-                .where(ours)
-                .order_by(games.c.seq, meant.c.seat)
+                select(lineup_seats.c.job_id, lineup_seats.c.version_id)
+                .join(games, games.c.job_id == lineup_seats.c.job_id)
+                .where(games.c.seq.between(first_seq, last_seq))
+                .order_by(games.c.seq, lineup_seats.c.seat)
             ):
                 lineups[job_id].append(version_id)
             results: dict[int, list[SeatResult]] = defaultdict(list)
             for row in connection.execute(
-                select(sat)
-                .where(sat.c.seq.between(portion[0].seq, portion[-1].seq))
-                .order_by(sat.c.seq, sat.c.seat)
+                select(result_seats)
+                .where(result_seats.c.seq.between(first_seq, last_seq))
+                .order_by(result_seats.c.seq, result_seats.c.seat)
             ):
                 results[row.seq].append(seat_result(row))
             for row in portion:
                 yield RecordedGame(
-                    row.game_id,
-                    row.record,
-                    game_seed(seed, row.number, row.attempt - 1),
-                    tuple(lineups[row.job_id]),
-                    tuple(results[row.seq]),
+                    game_id=row.game_id,
+                    record=row.record,
+                    seed=game_seed(seed, row.number, row.attempt - 1),
+                    lineup=tuple(lineups[row.job_id]),
+                    results=tuple(results[row.seq]),
                 )

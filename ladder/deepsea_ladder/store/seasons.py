@@ -101,7 +101,8 @@ class Seasons(StorePart):
             if strangers_bots:
                 raise SeasonError(
                     f"bots of strangers, such as {strangers_bots[0]!r}, would run without a "
-                    f"sandbox in season {season.name!r}: disable them, or choose isolation `sandbox`"
+                    f"sandbox in season {season.name!r}: disable them, or choose isolation "
+                    "`sandbox`"
                 )
             if submissions_until is not None and submissions_until <= now_ms:
                 raise SeasonError(_DEADLINE_IS_OVER)
