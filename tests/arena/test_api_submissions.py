@@ -24,7 +24,7 @@ from deepsea_ladder.limits import MIB
 from deepsea_ladder.model import BotState, LadderBot, SeatLog, SubmissionRefusal
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store, bots, schema
-from deepsea_ladder.store.bots import _bot
+from deepsea_ladder.store.bots import _bot_of_row
 from helpers import ladder
 from helpers.submissions import LIMITS, an_author, zipped
 
@@ -198,9 +198,9 @@ def test_the_bots_of_an_author_are_read_without_those_of_others(
 
     def note(row: Any) -> LadderBot:
         made.append(row.name)
-        return _bot(row)
+        return _bot_of_row(row)
 
-    monkeypatch.setattr(bots, "_bot", note)
+    monkeypatch.setattr(bots, "_bot_of_row", note)
     assert [place.bot for place in anna.bots()] == made == ["anna"]
 
 
