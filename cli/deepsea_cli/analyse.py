@@ -82,6 +82,7 @@ class AnalyseOptions:
 @click.command("analyse", help=_HELP)
 @with_options(AnalyseOptions)
 def command(options: AnalyseOptions) -> None:
+    """Judge the decisions of recorded games; its help is _HELP, which has the thresholds."""
     from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
 
     _refuse_contradictions(options)

@@ -1,4 +1,4 @@
-"""Prints analyses of games: the decisions that lost something, sums, and where bots lose.
+"""Output of analyses of games: decisions that lost something, sums, and the habits of bots.
 
 Invariant: the numbers are those of the analysis and its sums, nothing is estimated here.
 """
@@ -45,14 +45,17 @@ from deepsea_sdk.coach.decisions import MARKS, Estimate, Judgement
 from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
 WORST = 10
-"""How many decisions of many games are shown."""
+"""Largest number of decisions and of dives that are shown of many games."""
 LUCKY = 0.10
-"""The luck of a roll or of a reveal that is shown, if that is sure."""
+"""Placement score that a roll or a reveal must surely have moved a seat by to be shown."""
 WEAKNESSES_FORMAT = "deepsea-weaknesses/1"
 
 
 def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show_all: bool) -> None:
-    """Print one game with its decisions, or the sums of many and their worst decisions."""
+    """Print one game with its decisions, or the sums of many and their worst decisions.
+
+    show_all  True to print every decision, not only marked ones
+    """
     if len(analyses) == 1:
         report_game(analyses[0], settings, show_all=show_all)
         click.echo()
@@ -72,13 +75,14 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
 
 
 def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
-    """Print the worst decisions, and the worst dives."""
+    """Print the decisions and the dives of all games that surely lost most."""
     marked = [
         (decision, analysis)
         for analysis in analyses
         for decision in analysis.decisions
         if decision.judged.mark
     ]
+    # Worst first, by what the decision lost at least.
     marked.sort(key=lambda entry: -entry[0].judged.regret.low)
     shown = marked[:WORST]
     if shown:
@@ -100,12 +104,16 @@ def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
 
 
 def _method(settings: AnalysisSettings, policy: str = COACH_VERSION) -> str:
+    """Return the line that says how decisions were judged.
+
+    policy  policy of the roll-outs with its version
+    """
     effort = settings.effort
-    how = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
-    return f"placement scores by roll-outs of {policy}, {how}"
+    size = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
+    return f"placement scores by roll-outs of {policy}, {size}"
 
 
-# One game
+# ----- One game
 
 
 def report_game(
@@ -115,14 +123,18 @@ def report_game(
     show_all: bool,
     policy: str = COACH_VERSION,
 ) -> None:
-    """Print a game with its decisions; `policy` is that of the roll-outs, with its version."""
+    """Print a game with its decisions, sums and luck.
+
+    show_all  True to print every decision, not only marked ones
+    policy    policy of the roll-outs with its version
+    """
     echo(narration.title(analysis.record))
     echo(_method(settings, policy))
-    shown = [one for one in analysis.decisions if show_all or one.judged.mark]
-    for decision in shown:
+    decisions = [decision for decision in analysis.decisions if show_all or decision.judged.mark]
+    for decision in decisions:
         click.echo()
         print_decision(decision, analysis)
-    if not shown:
+    if not decisions:
         click.echo()
         echo("no decision has a mark")
     for dive in analysis.marked_dives:
@@ -133,11 +145,11 @@ def report_game(
         [sums for sums in by_seat(analysis) if settings.seat in (None, sums.seat)], settings
     )
     if analysis.chances:
-        _print_luck(analysis, LUCKY if not show_all else LUCKY / 2)
+        _print_luck(analysis, LUCKY / 2 if show_all else LUCKY)
 
 
 def print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
-    """Print a decision with what each option is worth."""
+    """Print a decision as its seat knew it, with the placement score of each option."""
     judged = decision.judged
     seat = decision.seat
     mark = f"  {judged.mark}" if judged.mark else ""
@@ -146,33 +158,35 @@ def print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
         f"decision {decision.number}, turn {decision.turn}, dive {judged.dive}: "
         f"{SEAT_LETTERS[seat]} {analysis.record.seats[seat].name} to {judged.kind}{fault}{mark}"
     )
-    # As its seat knew it; not wrapped, because it is there to be copied to `explain`.
+    # Not wrapped, because the position is there to be copied to `explain`.
     click.echo(f"  {game_at(analysis.record, decision.number).view(seat)}")
-    wide = max(len(option.action) for option in judged.options)
+    action_width = max(len(option.action) for option in judged.options)
     for option in judged.options:
-        note = _played(judged) if option.action == judged.played else ""
-        click.echo(f"  {option.action:{wide}}  {_with_error(option.score)}{note}")
+        note = _note_on_played(judged) if option.action == judged.played else ""
+        click.echo(f"  {option.action:{action_width}}  {_with_error(option.score)}{note}")
 
 
 def print_dive(dive: MarkedDive, analysis: GameAnalysis, where: str = "") -> None:
-    """Print a dive with a mark; `where` begins the line."""
+    """Print what all decisions of a seat in a dive lost together; `where` begins the line."""
     bot = f"{SEAT_LETTERS[dive.seat]} {analysis.record.seats[dive.seat].name}"
     lost = f"lost {_with_error(dive.loss, 2)} in all its decisions"
     echo(f"{where}dive {dive.dive}: {bot} {lost}  {dive.mark}")
 
 
-def _played(judged: Judgement) -> str:
+def _note_on_played(judged: Judgement) -> str:
+    """Return the note beside the option that was played: how far it is behind the best one."""
     if judged.played == judged.best:
         return "  played"
     level = " ~" if judged.is_level else ""
     return f"  played, {_with_error(judged.regret)} behind{level}"
 
 
-def _with_error(interval: Estimate, digits: int = 3) -> str:
-    return f"{interval.mean:.{digits}f} ±{interval.error:.{digits}f}"
+def _with_error(estimate: Estimate, digits: int = 3) -> str:
+    return f"{estimate.mean:.{digits}f} ±{estimate.error:.{digits}f}"
 
 
 def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
+    """Print the tables of a game: what each seat lost, and its luck if that was measured."""
     luck = [row.luck for row in rows]
     columns = [
         Column("seat", [SEAT_LETTERS[row.seat] for row in rows]),
@@ -185,38 +199,40 @@ def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
         click.echo()
         grid(
             Column("luck", [SEAT_LETTERS[row.seat] for row in rows]),
-            Column("own dice", [f"{one.own_dice.mean:+.2f}" if one else "-" for one in luck]),
-            Column("others' dice", [f"{one.other_dice.mean:+.2f}" if one else "-" for one in luck]),
-            Column("values", [f"{one.values.mean:+.2f}" if one else "-" for one in luck]),
+            Column("own dice", [f"{item.own_dice.mean:+.2f}" if item else "-" for item in luck]),
+            Column(
+                "others' dice", [f"{item.other_dice.mean:+.2f}" if item else "-" for item in luck]
+            ),
+            Column("values", [f"{item.values.mean:+.2f}" if item else "-" for item in luck]),
             Column("result", [f"{row.result:.2f}" for row in rows]),
             Column("without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]),
         )
 
 
-def _print_luck(analysis: GameAnalysis, least: float) -> None:
-    """Print the rolls and reveals that moved a seat by so much."""
+def _print_luck(analysis: GameAnalysis, threshold: float) -> None:
+    """Print the rolls and reveals that surely moved a seat's placement score by more than this."""
     shown = [
         event
         for event in analysis.chances
-        if max(abs(luck.mean) - luck.error for luck in event.luck) > least
+        if max(abs(luck.mean) - luck.error for luck in event.luck) > threshold
     ]
     if shown:
         click.echo()
-        echo(f"luck of more than {least:.2f}")
+        echo(f"luck of more than {threshold:.2f}")
     for event in shown:
-        what = "values are revealed"
+        event_text = "values are revealed"
         if event.seat is not None and event.dice is not None:
-            what = f"{SEAT_LETTERS[event.seat]} rolls {event.dice[0]}+{event.dice[1]}"
-        moved = [
+            event_text = f"{SEAT_LETTERS[event.seat]} rolls {event.dice[0]}+{event.dice[1]}"
+        seats = [
             f"{letter} {luck.mean:+.2f}"
             for letter, luck in zip(SEAT_LETTERS, event.luck, strict=False)
-            if abs(luck.mean) >= 0.01
+            if abs(luck.mean) >= 0.01  # less would be printed as nearly 0
         ]
-        click.echo(f"{event.turn:4} {what:19}  {', '.join(moved)}")
+        click.echo(f"{event.turn:4} {event_text:19}  {', '.join(seats)}")
 
 
 def _columns(rows: Sequence[Lost]) -> list[Column]:
-    """What decisions lost."""
+    """Return the columns on what decisions lost: their number, the sum, the mean and the marks."""
     return [
         Column("decisions", [str(row.decisions) for row in rows], spare=1),
         Column("lost", [_with_error(row.loss, 2) for row in rows]),
@@ -226,16 +242,18 @@ def _columns(rows: Sequence[Lost]) -> list[Column]:
 
 
 def _marks(rows: Sequence[Lost]) -> list[Column]:
+    """Return a column for each mark, with the number of decisions that have it."""
     return [
         Column(name, [str(row.counts[index]) for row in rows])
         for index, (_, name) in enumerate(MARKS)
     ]
 
 
-# Many games
+# ----- Many games
 
 
 def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
+    """Print the tables of many games: what each bot lost, in which decisions, and its results."""
     names = [_name(row.bot, rows) for row in rows]
     grid(
         Column("bot", names, text=True),
@@ -247,9 +265,9 @@ def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
     click.echo()
     grid(
         Column("lost a decision", names, text=True),
-        *[Column(kind, [_each(row.kinds.get(kind)) for row in rows]) for kind in KINDS],
+        *[Column(kind, [_mean_loss(row.kinds.get(kind)) for row in rows]) for kind in KINDS],
         *[
-            Column(f"dive {dive}", [_each(row.dives.get(dive)) for row in rows])
+            Column(f"dive {dive}", [_mean_loss(row.dives.get(dive)) for row in rows])
             for dive in range(1, DIVES + 1)
         ],
     )
@@ -264,23 +282,25 @@ def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
 
 
 def _name(bot: RecordSeat, rows: Sequence[BotSums]) -> str:
-    """The bot's name, with its version where others have the name."""
-    alone = sum(row.bot.name == bot.name for row in rows) == 1
-    return printable(bot.name if alone else f"{bot.name} {bot.digest[:8]}")
+    """Return a bot's name, with its digest if several programs have the name."""
+    is_unique = sum(row.bot.name == bot.name for row in rows) == 1
+    return printable(bot.name if is_unique else f"{bot.name} {bot.digest[:8]}")
 
 
-def _each(lost: Lost | None) -> str:
+def _mean_loss(lost: Lost | None) -> str:
     return "-" if lost is None else f"{lost.mean:.3f}"
 
 
 def _mean(numbers: Sequence[float]) -> str:
-    found = mean(numbers)
-    if found is None:
+    """Return the mean of numbers with its error, "-" without numbers."""
+    estimate = mean(numbers)
+    if estimate is None:
         return "-"
-    return f"{found.mean:.2f}" + (f" ±{found.error:.2f}" if len(numbers) > 1 else "")
+    error = f" ±{estimate.error:.2f}" if len(numbers) > 1 else ""
+    return f"{estimate.mean:.2f}{error}"
 
 
-# Where bots lose
+# ----- Habits
 
 
 def report_weaknesses(
@@ -290,16 +310,18 @@ def report_weaknesses(
     *,
     as_json: bool,
 ) -> None:
-    """Print where each bot loses, or the one that was named.
+    """Print the situations in which each bot loses, or only the bot that was named.
 
-    before  games of former versions, which are found by the names of their bots
+    before   games of former versions, which have the same names; with them only bots are printed
+             that have such games
+    as_json  True to print one JSON document
     """
     doing = "looking for habits"
-    former = {bot.name: games for bot, games in games_of_bots(counted(before, doing)).items()}
-    found = [
-        find_weaknesses(bot.name, games, former.get(bot.name, ()))
+    games_before = {bot.name: games for bot, games in games_of_bots(counted(before, doing)).items()}
+    weaknesses_of_bots = [
+        find_weaknesses(bot.name, games, games_before.get(bot.name, ()))
         for bot, games in games_of_bots(counted(analyses, doing)).items()
-        if settings.bot in (None, bot.name) and (not former or bot.name in former)
+        if settings.bot in (None, bot.name) and (not games_before or bot.name in games_before)
     ]
     if as_json:
         print_json(
@@ -307,31 +329,31 @@ def report_weaknesses(
                 "format": WEAKNESSES_FORMAT,
                 "policy": COACH_VERSION,
                 **settings_data(settings),
-                "bots": [to_object(one) for one in found],
+                "bots": [to_object(weaknesses) for weaknesses in weaknesses_of_bots],
             }
         )
         return
     echo(f"{count(len(analyses), 'game')}, {_method(settings)}")
     echo("what is lost by deciding otherwise than this policy; all lines are right with 95 %")
     records = {analysis.name: analysis.record for analysis in analyses}
-    for one in found:
-        print_weaknesses(one, records)
+    for weaknesses in weaknesses_of_bots:
+        print_weaknesses(weaknesses, records)
 
 
-def print_weaknesses(found: Weaknesses, records: Mapping[str, GameRecord]) -> None:
-    """Print where a bot loses, with the clearest positions, and what has changed.
+def print_weaknesses(weaknesses: Weaknesses, records: Mapping[str, GameRecord]) -> None:
+    """Print the situations in which a bot loses, with the clearest positions, and the changes.
 
-    records  those of the games, by their names
+    records  records of the games by their paths
     """
     click.echo()
-    games = count(found.games, "game")
-    if not found.weaknesses:
-        echo(f"{found.bot}: no situation in which it surely loses, in {games}")
-        if found.games < FEWEST:
+    games = count(weaknesses.games, "game")
+    if not weaknesses.weaknesses:
+        echo(f"{weaknesses.bot}: no situation in which it surely loses, in {games}")
+        if weaknesses.games < FEWEST:
             echo(f"it takes {FEWEST} games at least, and some tens to see what loses 0.05 a game")
     else:
-        echo(f"{found.bot}, {games}, {count(found.tested, 'situation')} tested")
-        rows = found.weaknesses
+        echo(f"{weaknesses.bot}, {games}, {count(weaknesses.tested, 'situation')} tested")
+        rows = weaknesses.weaknesses
         grid(
             Column("situation", [row.situation for row in rows], text=True),
             Column("times a game", [f"{row.decisions:.1f}" for row in rows]),
@@ -339,45 +361,58 @@ def print_weaknesses(found: Weaknesses, records: Mapping[str, GameRecord]) -> No
         )
         for row in rows:
             _print_weakness(row, records)
-    if found.before:
-        _print_changes(found)
+    if weaknesses.before:
+        _print_changes(weaknesses)
 
 
-def _print_weakness(row: Weakness, records: Mapping[str, GameRecord]) -> None:
+def _print_weakness(weakness: Weakness, records: Mapping[str, GameRecord]) -> None:
+    """Print a situation in which a bot loses: in words, the clearest positions, and a whole plan.
+
+    records  records of the games by their paths
+    """
     from deepsea_cli.terminal_board import print_board_at
 
     click.echo()
-    echo(f"{phrase_of(row, len(row.mostly))}, in {count(row.games, 'game')}")
-    for place, position in enumerate(row.clearest):
-        if not place:
-            print_board_at(records[position.record], position.decision)
+    phrase = phrase_of(weakness, len(weakness.mostly))
+    echo(f"{phrase}, in {count(weakness.games, 'game')}")
+    if weakness.clearest:
+        clearest = weakness.clearest[0]
+        print_board_at(records[clearest.record], clearest.decision)
+    for position in weakness.clearest:
         _print_position(position, records, f"decision {position.decision}")
-    if row.plan is not None:
+    plan = weakness.plan
+    if plan is not None:
         echo(
-            f"  in {row.plans:.2f} dives a game these steps lose more than the mark of any one says"
+            f"  in {weakness.plans:.2f} dives a game these steps lose more than the mark of any "
+            "one says"
         )
-        _print_position(row.plan, records, f"from decision {row.plan.decision} on")
+        _print_position(plan, records, f"from decision {plan.decision} on")
 
 
 def _print_position(position: Deviation, records: Mapping[str, GameRecord], where: str) -> None:
+    """Print a decision that lost against the policy's action, and commands to look at it.
+
+    where  words for the decision in the line
+    """
     letter = SEAT_LETTERS[position.seat]
     echo(
         f"  {position.record}, {where}, dive {position.dive}: {letter} {position.played}, "
         f"{position.lost:.3f} ±{position.error:.3f} behind {position.policy}"
     )
-    at = (position.record, records[position.record], position.decision)
-    print_try(*at, position.policy)
-    print_look(*at)
+    record = records[position.record]
+    print_try(position.record, record, position.decision, position.policy)
+    print_look(position.record, record, position.decision)
 
 
-def _print_changes(found: Weaknesses) -> None:
+def _print_changes(weaknesses: Weaknesses) -> None:
+    """Print the situations in which a bot surely loses more or less than in games before."""
     click.echo()
-    among = f"{found.before} and {count(found.games, 'game')}, before and now"
-    if not found.changes:
-        echo(f"{found.bot}: no change by more than {WORTH} a game is sure, in {among}")
+    games = f"{weaknesses.before} and {count(weaknesses.games, 'game')}, before and now"
+    if not weaknesses.changes:
+        echo(f"{weaknesses.bot}: no change by more than {WORTH} a game is sure, in {games}")
         return
-    echo(f"{found.bot}: what has changed, in {among}")
-    rows = found.changes
+    echo(f"{weaknesses.bot}: what has changed, in {games}")
+    rows = weaknesses.changes
     grid(
         Column("situation", [row.situation for row in rows], text=True),
         Column("", ["worse" if row.more > 0 else "better" for row in rows], text=True),

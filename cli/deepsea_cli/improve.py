@@ -134,7 +134,7 @@ class _Run:
     settings: MatchSettings
     folder: Path
     play: GroupPlay
-    limit: Callable[[float], Callable[..., None]]
+    limit: Callable[[float], Callable[[], None]]
     """Makes a function that raises `_TimeIsOver` when so large a share of the time is over."""
     effort: Effort
     """Number of roll-outs by which decisions are judged."""
@@ -274,7 +274,7 @@ def _save_version(
 def _best_number(run: _Run, rival: _Rival | None, versions: Versions) -> int:
     """Return the number of the best version after the run.
 
-    The version of the run becomes the best one if it is the first, or surely stronger than that.
+    The version of the run becomes the best one if there was none, or if it surely won against it.
     """
     best = versions.best
     has_won = run.comparison is not None and run.comparison.comparison.verdict == "A"
@@ -290,7 +290,7 @@ class _TimeIsOver(Exception):
     """The time of a part is over."""
 
 
-def _time_limits(minutes: float) -> Callable[[float], Callable[..., None]]:
+def _time_limits(minutes: float) -> Callable[[float], Callable[[], None]]:
     """Return a function that makes the limits of the parts of a run, which begins now.
 
     It takes the share of the whole time at which a part ends, and returns a function that raises
@@ -301,10 +301,10 @@ def _time_limits(minutes: float) -> Callable[[float], Callable[..., None]]:
     clock = SystemClock()
     begin_us = clock.now_us()
 
-    def limit(share: float) -> Callable[..., None]:
+    def limit(share: float) -> Callable[[], None]:
         end_us = begin_us + int(share * minutes * 60_000_000)
 
-        def check_time(*_: object) -> None:
+        def check_time() -> None:
             if clock.now_us() > end_us:
                 raise _TimeIsOver
 
@@ -565,7 +565,7 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
         times = f"in {habit.games} of {habits.games} games"
         phrase = phrase_of(habit, CONDITIONS)
         echo(f"{number}. {phrase}: {habit.lost:.2f} a game, {times}")
-        for position in habit.clearest[:1]:
+        for position in habit.clearest[:1]:  # some habits have none
             echo(
                 f"   clearest: {Path(position.record).name}, decision {position.decision}: "
                 f"{position.policy} instead of {position.played}"

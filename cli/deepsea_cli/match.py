@@ -147,7 +147,7 @@ def command(options: MatchOptions) -> None:
         tables=options.tables,
         output=OutputPlan(
             folder=options.out,
-            shown=_shown(options.show_output, options.bots, specs),
+            shown=_bots_with_output(options.show_output, options.bots, specs),
             hints=None if options.quiet else shown_hints(),
         ),
     )
@@ -221,7 +221,7 @@ def _play(
     return result, ended
 
 
-def _shown(
+def _bots_with_output(
     names: tuple[str, ...], arguments: tuple[str, ...], specs: Sequence[BotSpec]
 ) -> frozenset[int]:
     """Return the indices of the bots whose output is shown, for --show-output.
@@ -232,14 +232,17 @@ def _shown(
     from deepsea_referee.bots.resolve import with_unique_names
 
     bot_names = [bot.name for bot in with_unique_names(specs)]
-    shown: set[int] = set()
+    indices: set[int] = set()
     for name in names:
-        both = enumerate(zip(arguments, bot_names, strict=True))
-        bots = {bot for bot, argument_and_name in both if name in argument_and_name}
-        if not bots:
+        same_name = {
+            index
+            for index, bot_name in enumerate(bot_names)
+            if name in (bot_name, arguments[index])
+        }
+        if not same_name:
             raise UserError(f"--show-output {name!r} is none of the bots: {', '.join(bot_names)}")
-        shown |= bots
-    return frozenset(shown)
+        indices |= same_name
+    return frozenset(indices)
 
 
 def _refuse_contradictions(ctx: click.Context, options: MatchOptions) -> None:

@@ -128,7 +128,7 @@ def _winner_line(result: MatchResult, game: GameResult) -> str:
 
 
 def _print_voids(result: MatchResult) -> None:
-    """Print the void games; of very many, those that the result has kept and the number."""
+    """Print the number of void games, and the reasons of those that the result has kept."""
     voids = list(result.voids)
     if voids:
         echo(f"{count(result.voids.count, 'void game')}:")

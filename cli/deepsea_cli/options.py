@@ -51,13 +51,15 @@ LARGEST_NUMBER = 10**12
 def with_options(
     kind: type[_Options],
 ) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
-    """Decorate a command that takes all its arguments and options as one object of a dataclass.
+    """Return a decorator for a command that takes all its options as one object of a dataclass.
 
-    Each field of the dataclass is an option of the same name, made by one of the functions below.
-    Help lists the options in the order of the fields.
+    Each field of the dataclass is an option or an argument of the same name, made by one of the
+    functions below. Help lists the options in the order of the fields.
     """
 
     def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
+        """Return the function that click calls, with the options of the dataclass."""
+
         @wraps(function)
         def command(**values: Any) -> None:
             function(_options_from(kind, values))
@@ -104,21 +106,28 @@ def group(kind: type[Any]) -> Any:
 
 
 def _decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
-    """Yield the click decorators for all fields of a dataclass of options."""
+    """Yield the click decorators for all fields of a dataclass of options.
+
+    The metadata of a field comes from `group`, from `shared`, or from `option` and `argument`.
+    """
     for item in fields(kind):
-        if "group" in item.metadata:
-            yield from _decorators(item.metadata["group"])
-        elif "decorators" in item.metadata:
-            yield from item.metadata["decorators"]
+        metadata = item.metadata
+        if "group" in metadata:
+            yield from _decorators(metadata["group"])
+        elif "decorators" in metadata:
+            yield from metadata["decorators"]
+        elif metadata["make"] is click.argument:
+            yield click.argument(item.name, **metadata["settings"])
         else:
-            make = item.metadata["make"]
-            is_argument = make is click.argument
-            name = item.name if is_argument else f"--{item.name.replace('_', '-')}"
-            yield make(name, **item.metadata["settings"])
+            option_name = f"--{item.name.replace('_', '-')}"
+            yield metadata["make"](option_name, **metadata["settings"])
 
 
 def _options_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """Return an object of a dataclass of options, with click's values for all its fields."""
+    """Return an object of a dataclass of options.
+
+    values  values of all options and arguments by name, as click passes them
+    """
     arguments = {}
     for item in fields(kind):
         if "group" in item.metadata:
@@ -439,7 +448,7 @@ class GroupPlay:
         play         method that plays the games; it calls `on_progress` after each block or round,
                      and returns True if Ctrl-C ended it
 
-        Returns what ended the games early.
+        Return True after Ctrl-C, the error if a bot hangs, and False if all games were played.
         """
         from deepsea_referee.summary import BotHangs
 

@@ -1,19 +1,10 @@
-"""Output of commands: width, colours, tables, and untrusted text.
+"""Output of commands: lines, tables, numbers, the line of progress, and a ladder's standings.
 
-Invariants: names from bots and records pass through `printable` before they reach a terminal; what
-goes into a pipe is plain text; rich is imported only when something is drawn with it.
-
-Progress of commands that play many games: one line on stderr.
-
-Invariants: where stderr is no terminal rich is not loaded, and a line is printed from time to time
-if that is asked for; lines are drawn after a game and by no thread, so that nothing runs beside a
-bot's clock; what is drawn on a terminal vanishes at the end.
-What is printed on stderr meanwhile stands above it.
-
-Times and standings, as the commands of the ladder show them.
-
-Invariant: rounding, units and widths only; what is shown, in which columns and in which order,
-comes from the arena.
+Invariants: names from bots and records pass through `printable` before they reach a terminal; a
+pipe gets plain text; rich is imported only when something is drawn with it. Progress is one line on
+stderr, which is drawn after a game and by no thread, so that nothing runs beside a bot's clock; a
+terminal shows it until the end, and below other lines of stderr. The columns of tables of a ladder
+and their order come from the arena; this module only rounds numbers and chooses widths.
 """
 
 from __future__ import annotations
@@ -49,28 +40,29 @@ if TYPE_CHECKING:
 
 TAB = "\t"
 GAP = 2
+"""Number of spaces between columns."""
 NOTE = " " * 4
-"""The indent of a text below its row."""
+"""Indent of a text below its row."""
 READABLE = 14
-"""A name is shortened to this before a column is left out,"""
+"""Width to which a text column is shortened before another column is left out,"""
 SHORTEST = 8
-"""and to this if nothing can be left out any more."""
+"""and to which it is shortened if no column can be left out any more."""
 
 
 def width() -> int:
-    """The width of output in columns: COLUMNS, the terminal's, or 80."""
+    """Return the width of output in columns: that of COLUMNS, of the terminal, or 80."""
     return max(20, shutil.get_terminal_size((80, 24)).columns)
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes; characters may be two columns wide."""
+    """Return how many columns of a terminal a text takes; some characters take two."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def fit(text: str, columns: int) -> str:
-    """The text shortened to that many columns, but not padded."""
+    """Return the text, shortened with an ellipsis if it is wider than that many columns."""
     from rich.cells import set_cell_size
 
     safe = printable(text)
@@ -80,14 +72,14 @@ def fit(text: str, columns: int) -> str:
 
 
 def column(text: str, columns: int) -> str:
-    """The text shortened or padded to that many columns."""
+    """Return the text, shortened or padded to exactly that many columns."""
     from rich.cells import set_cell_size
 
     return set_cell_size(fit(text, columns), columns)
 
 
 def console() -> Console:
-    """A rich console on stdout; it respects NO_COLOR and the terminal's abilities."""
+    """Return a rich console on stdout, which respects NO_COLOR and the terminal's abilities."""
     from rich.console import Console
 
     return Console(file=sys.stdout, width=width(), highlight=False, markup=False)
@@ -98,19 +90,19 @@ def draw(renderable: RenderableType) -> None:
     screen = console()
     with screen.capture() as capture:
         screen.print(renderable)
-    # Through click, so that a closed pipe looks the same whatever was drawn.
+    # Written by click, so that a closed pipe raises the same error as for other output.
     for line in capture.get().splitlines():
         click.echo(line.rstrip(), color=True)
 
 
 def echo(line: str) -> None:
-    """Write one line to stdout, wrapped on a terminal, between words alone: paths stay whole."""
+    """Write a line to stdout; on a terminal it is wrapped between words, so paths stay whole."""
     line = printable(line)
     click.echo(_wrapped(line, width()) if sys.stdout.isatty() else line)
 
 
 def _wrapped(line: str, room: int, indent: str = "") -> str:
-    """A line in lines of that many columns."""
+    """Return a line wrapped to so many columns; all lines but the first are indented further."""
     return textwrap.fill(
         line,
         room,
@@ -122,13 +114,19 @@ def _wrapped(line: str, room: int, indent: str = "") -> str:
 
 
 def echo_lines(text: str, indent: str = "") -> None:
-    """Lines of text on stdout as they are, such as a traceback: not wrapped."""
+    """Write lines to stdout without wrapping them, such as those of a traceback."""
     for line in text.splitlines():
         click.echo(f"{indent}{printable(line, keep=TAB)}".rstrip())
 
 
 def print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "") -> None:
-    """Print the outcome of one check; `needed` is False for advice."""
+    """Print the outcome of one check.
+
+    needed  False for a check whose failure is only a note, as advice
+    line    name of the check and what it observed
+    remedy  what to do if the check failed
+    error   lines of an error that belongs to it
+    """
     echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
     echo_lines(error, "     ")
     if not ok:
@@ -136,76 +134,85 @@ def print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "")
 
 
 def print_error(line: str) -> None:
+    """Print a line of an error on stderr, after the program's name."""
     click.echo(f"deepsea-referee: {printable(line)}", err=True)
 
 
-def count(number: int, what: str) -> str:
-    """`1 game`, `2 games`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def count(number: int, noun: str) -> str:
+    """Return `1 game`, `2 games`, and so on; the plural of the noun ends in s."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def print_command(program: str, *words: str) -> None:
-    """Print a command to be copied, not wrapped; this program is named as it was called.
+    """Print a command for the user to copy, without wrapping it.
 
-    `python` and `pip` are those of the environment that this program runs in.
+    This program is named as it was called. `python` and `pip` become those of the environment in
+    which this program runs, if the shell would start others.
     """
     if program == PROGRAM:
         program = called()
-    elif program in ("python", "pip") and not _is_entered():
+    elif program in ("python", "pip") and not _is_environment_active():
         words = words if program == "python" else ("-m", "pip", *words)
         program = sys.executable
     click.echo(f"  {printable(shlex.join((program, *words)))}")
 
 
-def _is_entered() -> bool:
-    """Whether `python` is found where the one is that runs this program."""
-    found = shutil.which("python")
-    return found is not None and Path(found).parent.samefile(Path(sys.executable).parent)
+def _is_environment_active() -> bool:
+    """Return True if a shell finds `python` in the folder of the Python that runs this program."""
+    path = shutil.which("python")
+    return path is not None and Path(path).parent.samefile(Path(sys.executable).parent)
 
 
 def called() -> str:
-    """How to call this program: by its name if that finds it, else by the path that was used."""
+    """Return the word that calls this program: its name, or its path if the name finds another."""
     path = Path(sys.argv[0])
     if path.name != PROGRAM:  # python -m deepsea_cli
         return PROGRAM
-    found = shutil.which(PROGRAM)
-    return PROGRAM if found and path.exists() and path.samefile(found) else str(path)
+    path_of_name = shutil.which(PROGRAM)
+    if path_of_name and path.exists() and path.samefile(path_of_name):
+        return PROGRAM
+    return str(path)
 
 
 def print_json(document: object) -> None:
+    """Print one JSON document, indented."""
     click.echo(json.dumps(document, indent=2))
 
 
 def print_document(value: object) -> None:
-    """Write what the ladder's API gives as one JSON document."""
+    """Print a value of the ladder's API as one JSON document."""
     from deepsea_arena.documents import to_json
 
     print_json(to_json(value))
 
 
 class Column(NamedTuple):
-    """One column; texts may be shortened, numbers stand to the right."""
+    """A column of a table: its head and its cells from top to bottom."""
 
     head: str
     cells: Sequence[str]
     text: bool = False
+    """True for texts, which stand to the left and may be shortened; numbers stand to the right."""
     spare: int = 0
-    """0: always there. The higher, the sooner it is left out."""
+    """Order in which columns are left out of a table that is too wide, highest first; 0: never."""
     is_note: bool = False
-    """True if its texts are whole, on lines below their rows, where the table is too wide."""
+    """True if a table that is too wide shows the texts uncut, on lines below their rows."""
 
 
 def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
-    """A number, or `-` where there is none."""
+    """Return a number with so many digits after the point, or `-` for None.
+
+    sign  True to write a plus before positive numbers
+    """
     if value is None:
         return "-"
     text = f"{value:{'+' if sign else ''}.{digits}f}"
-    # What is rounded to nothing has no sign.
-    return text if float(text) else f"{0.0:.{digits}f}"
+    is_zero = float(text) == 0
+    return f"{0.0:.{digits}f}" if is_zero else text  # not -0.0 or +0.0
 
 
 def shared_wins(wins: Sequence[int], games: int) -> str:
-    """A line on wins of a table that add up to more than its games; else ""."""
+    """Return a line that explains wins that add up to more than the games, otherwise ""."""
     if sum(wins) <= games:
         return ""
     in_all = f"{sum(wins)} wins in {count(games, 'game')}"
@@ -213,12 +220,12 @@ def shared_wins(wins: Sequence[int], games: int) -> str:
 
 
 def percent(share: float | None, digits: int = 0) -> str:
-    """A share of one, in percent."""
+    """Return a share from 0 to 1 in percent, or `-` for None."""
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
 def span(first: int | None, last: int | None) -> str:
-    """Ranks in a few characters: "2", "2-4", or "-" where they are not known."""
+    """Return a range of ranks in few characters: "2", "2-4", or "-" if it is not known."""
     if first is None:
         return "-"
     return f"{first}" if first == last else f"{first}-{last}"
@@ -233,71 +240,94 @@ def grid(*columns: Column) -> None:
 
 
 def table(columns: Sequence[Column], room: int) -> list[str]:
-    """The lines of the table that fits, the head first."""
-    kept = [(column, _size(column)) for column in columns]
+    """Return the lines of a table, its head first, made to fit into so many columns.
+
+    In a table that is too wide notes go below their rows first, then spare columns are left out,
+    then the widest texts are shortened.
+    """
+    shown = [(column, _width_of(column)) for column in columns]
     notes: list[Column] = []
-    if sum(size for _, size in kept) + GAP * (len(kept) - 1) > room:
-        notes = [column for column, _ in kept if column.is_note]
-        kept = [sized for sized in kept if sized[0] not in notes]
-    while _needed(kept) > room and (spare := max(kept, key=lambda c: c[0].spare))[0].spare:
-        kept.remove(spare)
-    sizes = [size for _, size in kept]
-    # The widest name gives way first.
-    while sum(sizes) + GAP * (len(kept) - 1) > room:
-        texts = [i for i, (column, _) in enumerate(kept) if column.text and sizes[i] > SHORTEST]
+    if _total_width([size for _, size in shown]) > room:
+        notes = [column for column, _ in shown if column.is_note]
+        shown = [(column, size) for column, size in shown if column not in notes]
+    while _least_width(shown) > room:
+        most_spare = max(shown, key=lambda column_and_size: column_and_size[0].spare)
+        if most_spare[0].spare == 0:
+            break
+        shown.remove(most_spare)
+    sizes = [size for _, size in shown]
+    while _total_width(sizes) > room:
+        texts = [i for i, (column, _) in enumerate(shown) if column.text and sizes[i] > SHORTEST]
         if not texts:
             break
-        sizes[max(texts, key=lambda i: sizes[i])] -= 1
+        widest = max(texts, key=lambda i: sizes[i])
+        sizes[widest] -= 1
     aligned = [
         _aligned([column.head, *column.cells], size if column.text else None)
-        for (column, _), size in zip(kept, sizes, strict=True)
+        for (column, _), size in zip(shown, sizes, strict=True)
     ]
     head, *rows = [(" " * GAP).join(row).rstrip() for row in zip(*aligned, strict=True)]
     lines = [head]
-    for number, row in enumerate(rows):
+    for index, row in enumerate(rows):
         lines.append(row)
         for note in notes:
-            if (cell := note.cells[number]) != "-":
+            cell = note.cells[index]
+            if cell != "-":
                 lines += _wrapped(f"{note.head}: {printable(cell)}", room, NOTE).splitlines()
     return lines
 
 
-def _aligned(column: Sequence[str], most: int | None) -> list[str]:
-    """The cells of a column, all of one width: texts of at most this many columns, or numbers."""
-    column = [printable(cell) if most is None else fit(cell, most) for cell in column]
-    size = max(map(cells, column))
-    rooms = [" " * (size - cells(cell)) for cell in column]
-    if most is None:
-        return [room + cell for room, cell in zip(rooms, column, strict=True)]
-    return [cell + room for room, cell in zip(rooms, column, strict=True)]
+def _aligned(column: Sequence[str], text_width: int | None) -> list[str]:
+    """Return the head and cells of a column, padded to one width.
+
+    text_width  width to which texts are shortened; None for numbers, which stand to the right
+    """
+    if text_width is None:
+        safe = [printable(cell) for cell in column]
+    else:
+        safe = [fit(cell, text_width) for cell in column]
+    size = max(map(cells, safe))
+    if text_width is None:
+        return [" " * (size - cells(cell)) + cell for cell in safe]
+    return [cell + " " * (size - cells(cell)) for cell in safe]
 
 
-def _size(column: Column) -> int:
+def _width_of(column: Column) -> int:
+    """Return the width of a column's widest cell."""
     return max([cells(printable(cell)) for cell in (column.head, *column.cells)])
 
 
-def _needed(sized: Sequence[tuple[Column, int]]) -> int:
-    sizes = [min(size, READABLE) if column.text else size for column, size in sized]
-    return sum(sizes) + GAP * (len(sized) - 1)
+def _total_width(sizes: Sequence[int]) -> int:
+    """Return the width of a table whose columns have these widths."""
+    return sum(sizes) + GAP * (len(sizes) - 1)
 
+
+def _least_width(columns: Sequence[tuple[Column, int]]) -> int:
+    """Return the width of a table of columns with their widths, after texts are shortened."""
+    return _total_width([min(size, READABLE) if column.text else size for column, size in columns])
+
+
+# ----- Progress
 
 _T = TypeVar("_T")
 PATIENCE_US = 1_000_000
-"""A command that is shorter shows no progress."""
+"""Time after which a terminal shows progress; a command that is shorter shows none."""
 REDRAW_US = 200_000
+"""Shortest time between two drawings."""
 PRINT_US = 30_000_000
-"""How often a line is printed where stderr is no terminal."""
+"""Time between two lines if stderr is no terminal."""
 ROOMY = 80
-"""Columns of a terminal that is wide enough for a bar and the speed, too."""
+"""Number of columns of a terminal that has room for a bar and the speed, too."""
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """A counter up to `total`, or without an end, shown until `close` or the end of `with`.
+    """A counter of games or other steps, shown on stderr until `close` or the end of `with`.
 
-    unit     what is counted, in the plural
-    wanted   False draws nothing
-    printed  print lines where stderr is no terminal
-    now_us   a clock's; the system's unless another is given
+    total    number of steps in all; None if it is not known
+    unit     noun for the steps, in the plural
+    wanted   False to show nothing
+    printed  True to print a line from time to time if stderr is no terminal
+    now_us   the time in microseconds of a clock; None for the system's
     """
 
     def __init__(
@@ -323,17 +353,18 @@ class Progress(AbstractContextManager["Progress"]):
         if sys.stderr.isatty():
             from rich.console import Console
 
-            # Without a width of its own it follows the terminal's.
+            # Made without a width, so that it follows changes of the terminal's width.
             console = Console(stderr=True, highlight=False, markup=False)
             if console.is_interactive:  # not with TERM=dumb
                 self._due_us = self._began_us + PATIENCE_US
-                self._bar = self._drawn_on(console)
+                self._bar = self._make_bar(console)
                 self._task = self._bar.add_task("", total=total, count="", rate="", note="")
                 return
         self._prints = printed
         self._due_us = self._began_us + PRINT_US
 
-    def _drawn_on(self, console: Console) -> RichProgress:
+    def _make_bar(self, console: Console) -> RichProgress:
+        """Return rich's bar with count, speed and note; a wide terminal shows more of them."""
         from rich import progress
         from rich.table import Column
 
@@ -347,15 +378,18 @@ class Progress(AbstractContextManager["Progress"]):
             ),
         ]
         if self._total is not None:
-            bar, rest = progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()
-            roomy = console.width >= ROOMY
-            columns[1:2] = [bar, rest, columns[1]] if roomy else [rest]
+            count, rate, note = columns
+            bar, time_left = progress.BarColumn(bar_width=20), progress.TimeRemainingColumn()
+            if console.width >= ROOMY:
+                columns = [count, bar, time_left, rate, note]
+            else:
+                columns = [count, time_left, note]
         return progress.Progress(
             *columns,
             console=console,
             auto_refresh=False,
             transient=True,
-            # stdout may be a pipe, and would come out on stderr.
+            # rich would print what goes to stdout on stderr, also if stdout is a pipe.
             redirect_stdout=False,
             get_time=lambda: self._now_us() / 1_000_000,
         )
@@ -368,14 +402,15 @@ class Progress(AbstractContextManager["Progress"]):
             self._bar.stop()
 
     def advance(self, steps: int = 1, note: str = "", *, at_once: bool = False) -> None:
-        """Add to the count, and redraw the line if it is due; the note is at its end.
+        """Add to the count, and redraw the line if it is due.
 
-        at_once  redraw it on a terminal in any case, since there may be no news for long
+        note     text at the end of the line
+        at_once  True to redraw it on a terminal in any case, before a long time without news
         """
         self.reach(self._done + steps, note, at_once=at_once)
 
     def reach(self, done: int, note: str = "", *, at_once: bool = False) -> None:
-        """The same, with the count that is reached; it never goes back."""
+        """Set the count as `advance` does; a count that is less than before changes nothing."""
         self._done = max(self._done, done)
         if self._bar is None and not self._prints:
             return
@@ -399,40 +434,47 @@ class Progress(AbstractContextManager["Progress"]):
 
 @contextmanager
 def counting(games: int) -> Iterator[Callable[[int], object]]:
-    """Show the progress of work on so many games, which calls this with how many more are done."""
+    """Show progress on so many games; yield a function that takes the number of further games."""
     with Progress(games, printed=True) as counter:
         yield counter.advance
 
 
 def counted(games: Sequence[_T], doing: str) -> Iterator[_T]:
-    """The games, one after the other, with the progress of what is done with each of them."""
+    """Yield the games one after the other, and show progress.
+
+    doing  words for what the caller does with each game, such as "reading the records"
+    """
     with Progress(len(games), printed=True) as progress:
         for game in games:
             yield game
             progress.advance(note=doing)
 
 
+# ----- Times and standings of a ladder
+
+
 def minute(time: datetime | None) -> str:
-    """A time in UTC, to the minute."""
+    """Return a time to the minute, or `-` for None."""
     return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
 
 
 def beginning(digest: str) -> str:
-    """The first characters of a SHA-256 in hex, as pages show it."""
+    """Return the first characters of a SHA-256 in hex, as pages show it."""
     return f"{digest[:16]}..."
 
 
 def skill(mu: float, high: float) -> str:
+    """Return a skill with half the width of its interval; `high` is the interval's upper end."""
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
 
 def closed_or_paused(season: SeasonInfo) -> str:
-    """What follows the name of a season that is not played."""
+    """Return `, closed` or `, paused` for the line of a season that is not played, otherwise ""."""
     return ", closed" if season.closed_at else ", paused" if season.paused_at else ""
 
 
 def peculiarities(season: SeasonInfo) -> Iterator[str]:
-    """What a season has that others do not have, a line each."""
+    """Yield a line for each setting of a season that differs from the usual one."""
     from deepsea_ladder.season import BotLimits
 
     if season.same_author:
@@ -456,9 +498,9 @@ def peculiarities(season: SeasonInfo) -> Iterator[str]:
 
 
 def print_extensions(extensions: Sequence[Extension]) -> None:
-    """Print who may submit after the deadline, a line each."""
-    for one in extensions:
-        echo(f"  {one.author} may submit until {minute(one.until)} UTC")
+    """Print a line for each author who may submit after the deadline."""
+    for extension in extensions:
+        echo(f"  {extension.author} may submit until {minute(extension.until)} UTC")
 
 
 def columns_of(
@@ -466,15 +508,18 @@ def columns_of(
     lines: Sequence[Any],
     cells: Mapping[str, Callable[[Any], str]] | None = None,
 ) -> Iterator[Column]:
-    """The columns of a table of structs; if it is too wide, less important ones are left out.
+    """Yield the columns of a table whose rows are structs.
 
-    cells  what is shown of a line in the column of a field, where that is more than its value
+    columns  columns of the arena, each for a field of the structs
+    lines    structs, one for each row
+    cells    functions that make the cell from a struct, by the column's field; other cells are
+             made from the value of the field
     """
     for column in columns:
-        shown = (cells or {}).get(column.field) or partial(_cell, column)
+        cell = (cells or {}).get(column.field) or partial(_cell, column)
         yield Column(
             column.head,
-            [shown(line) for line in lines],
+            [cell(line) for line in lines],
             text=column.form in ("text", "note"),
             spare=column.spare,
             is_note=column.form == "note",
@@ -482,7 +527,7 @@ def columns_of(
 
 
 def _cell(column: TableColumn, line: object) -> str:
-    """The value of a line in a column, in few characters."""
+    """Return the value of a struct in a column, in few characters."""
     value = getattr(line, column.field)
     match value:
         case None | "" | ():
@@ -499,24 +544,25 @@ def _cell(column: TableColumn, line: object) -> str:
 
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
-    """The columns of the standings; versions of one bot differ by their numbers."""
+    """Return the columns of the standings.
+
+    The column of the version is never left out if a bot has several, which only it tells apart.
+    """
     from deepsea_arena.standings import COLUMNS
 
-    several = len({line.bot for line in lines}) < len(lines)
-    return list(
-        columns_of(
-            [
-                one._replace(spare=0) if one.field == "version" and several else one
-                for one in COLUMNS
-            ],
-            lines,
-            {"mu": lambda line: skill(line.mu, line.high)},
-        )
-    )
+    has_former_versions = len({line.bot for line in lines}) < len(lines)
+    columns = [
+        column._replace(spare=0) if column.field == "version" and has_former_versions else column
+        for column in COLUMNS
+    ]
+    return [*columns_of(columns, lines, {"mu": lambda line: skill(line.mu, line.high)})]
 
 
 def print_table(page: Standings, *, whole_head: bool = False) -> None:
-    """Print the standings of a season as a table, and the head of its chain or its beginning."""
+    """Print the standings of a season as a table, and the head of its chain.
+
+    whole_head  True to print the head uncut
+    """
     season = page.season
     closed = closed_or_paused(season)
     echo(

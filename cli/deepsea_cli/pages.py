@@ -1,7 +1,7 @@
 """Pages of games (--html, --browser) and charts (--plot).
 
-Invariants: what is wrong with the file of --plot is found before a game is played; what draws is
-imported when there is something to draw; a file is written whole or not at all.
+Invariants: an error in the path of --plot is reported before a game is played; the modules that
+draw are imported when there is something to draw; a file is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-MOST_GAMES = 40
-"""How many games a page has."""
+MAX_GAMES = 40
+"""Largest number of games on a page."""
 
 
 def show_page(
@@ -42,22 +42,24 @@ def show_page(
     target: Path | None,
     *,
     browser: bool,
-    most: int = MOST_GAMES,
+    max_games: int = MAX_GAMES,
 ) -> None:
-    """Write the page with the first of these games to the target, or to a private folder; open it
-    if wanted.
+    """Write a page with the first of these games.
 
-    most  how many games the page has
+    load       loads the record at a path
+    target     file of the page; None for a new file in a private folder
+    browser    True to open the page in a browser
+    max_games  largest number of games on the page
     """
     from deepsea_referee.results_folder import notes_beside
     from deepsea_web.assets import game_page
 
     games = []
-    for path in paths[:most]:
+    for path in paths[:max_games]:
         record = load(path)
         with naming(path):
             games.append(_page_game(path, record, notes=notes_beside(path)))
-    note = _left_out(len(paths), most)
+    note = _omission_note(len(paths), max_games)
     page = target or _private_page()
     write_atomically(page, game_page(games, note))
     if target is not None:
@@ -76,20 +78,23 @@ class PlayedGamesPage:
     """The page of `match --browser` and `compare --browser`: the first games of a run."""
 
     def __init__(self, *, wanted: bool) -> None:
-        """Prepare the page; `wanted` False keeps and opens nothing."""
+        """Prepare the page; if it is not wanted, nothing is stored and opened."""
         self._wanted = wanted
         self._games = 0
-        self._kept: list[tuple[GameResult, GameRecord]] = []
+        self._first_games: list[tuple[GameResult, GameRecord]] = []
 
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game that counts, in any order."""
         self._games += 1
-        if self._wanted and len(self._kept) < MOST_GAMES:
-            self._kept.append((result, record))
+        if self._wanted and len(self._first_games) < MAX_GAMES:
+            self._first_games.append((result, record))
 
     def open(self) -> None:
-        """Write the page to a private folder, name it on stderr, and open it in a browser."""
-        if not self._kept:
+        """Write the page to a private folder, print its address on stderr, and open it.
+
+        Nothing is done without games.
+        """
+        if not self._first_games:
             return
         import webbrowser
 
@@ -97,12 +102,12 @@ class PlayedGamesPage:
         from deepsea_referee.system import SYSTEM
         from deepsea_web.assets import game_page
 
-        self._kept.sort(key=lambda played: played[0].game)
+        self._first_games.sort(key=lambda played: played[0].game)
         games = [
             _page_game(Path(record_name(result.game)), record, notes=result.notes)
-            for result, record in self._kept
+            for result, record in self._first_games
         ]
-        note, page = _left_out(self._games, MOST_GAMES), _private_page()
+        note, page = _omission_note(self._games, MAX_GAMES), _private_page()
         write_atomically(page, game_page(games, note))
         click.echo(f"{note or 'the games'} to watch: {page.as_uri()}", err=True)
         # A browser in this terminal would hide the results.
@@ -111,28 +116,34 @@ class PlayedGamesPage:
 
 
 def say_page(page: Path) -> None:
-    """Print where a page was written, and what it is for."""
+    """Print the path of a page that was written."""
     echo(f"page: {page}, to open in a browser")
 
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
-    """Write the page with games and what an analysis found; with the first ones of very many."""
+    """Write a page with games and their analyses; of very many, with the first ones."""
     from deepsea_referee.results_folder import notes_beside
     from deepsea_web.assets import game_page
 
     games = [
-        _page_game(Path(one.name), one.record, notes=notes_beside(Path(one.name)), analysis=one)
-        for one in counted(analyses[:MOST_GAMES], "drawing the games")
+        _page_game(
+            Path(analysis.name),
+            analysis.record,
+            notes=notes_beside(Path(analysis.name)),
+            analysis=analysis,
+        )
+        for analysis in counted(analyses[:MAX_GAMES], "drawing the games")
     ]
-    write_atomically(target, game_page(games, _left_out(len(analyses), MOST_GAMES)))
+    write_atomically(target, game_page(games, _omission_note(len(analyses), MAX_GAMES)))
 
 
-def _left_out(games: int, most: int) -> str:
-    return f"the first {most} of {games} games" if games > most else ""
+def _omission_note(games: int, max_games: int) -> str:
+    """Return a note if a page has fewer games than there are, otherwise ""."""
+    return f"the first {max_games} of {games} games" if games > max_games else ""
 
 
 def _private_page() -> Path:
-    """The file of a page in a new folder that only this user can read."""
+    """Return the path of a page in a new folder that only this user can read."""
     return Path(tempfile.mkdtemp(prefix="deepsea-")) / "game.html"
 
 
@@ -143,17 +154,21 @@ def _page_game(
     notes: Mapping[int, Note],
     analysis: GameAnalysis | None = None,
 ) -> PageGame:
+    """Return a game for a page; its name is that of the record's file.
+
+    notes  notes of bots by the number of the decision
+    """
     from deepsea_web.assets import PageGame
 
     name = "record" if str(path) == "-" else path.name.removesuffix(".json")
     return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes)
 
 
-# Charts
+# ----- Charts
 
 
 def plot_option(subject: str) -> Callable[[_F], _F]:
-    """`--plot`; `subject` is what it draws."""
+    """Return the option `--plot`; `subject` names the charts in its help."""
     return new_file_option(
         "--plot",
         suffixes=(".svg", ".html"),
@@ -166,6 +181,7 @@ plot_games_option = plot_option("placements, dives and decision times")
 
 
 def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> None:
+    """Draw charts to an SVG or HTML file, below their title and a line of facts."""
     from deepsea_web.plots import charts_html, charts_svg
 
     draw = charts_svg if path.suffix.lower() == ".svg" else charts_html
@@ -173,14 +189,18 @@ def write_plot(path: Path, title: str, facts: str, charts: Sequence[Chart]) -> N
 
 
 class PlotFile:
-    """The file of a match or a comparison, and the sums of what is drawn; None draws nothing."""
+    """The file of --plot in a match or a comparison, and the sums of games for its charts."""
 
     def __init__(self, path: Path | None) -> None:
+        """Prepare the file; without a path nothing is summed and drawn."""
         self._path = path
         self._sums: PlotSums | None = None
 
     def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
-        """Begin with games between these bots; `who` as for PlotSums."""
+        """Begin the sums of games between these bots.
+
+        who  for each bot of the match its index in `bots`; None if these are the same
+        """
         if self._path is not None:
             from deepsea_referee.bots.resolve import with_unique_names
             from deepsea_web.bars import PlotSums
@@ -188,22 +208,23 @@ class PlotFile:
             self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
 
     def begin_pair(self, settings: BlockSettings) -> None:
-        """Begin with games of which some bots are copies of A, and others of B."""
-        sides = (settings.ours, settings.theirs)
-        places = {bot: place for place, side in enumerate(sides) for bot in side}
-        field = [bot for bot in range(len(settings.bots)) if bot not in places]
-        places |= {bot: place for place, bot in enumerate(field, 2)}
+        """Begin the sums of a comparison, in which copies of A and of B count as one bot each."""
+        rows = dict.fromkeys(settings.ours, 0) | dict.fromkeys(settings.theirs, 1)
+        bots = range(len(settings.bots))
+        field = [bot for bot in bots if bot not in rows]
+        for row, bot in enumerate(field, 2):  # after A and B
+            rows[bot] = row
         self.begin(
-            [*settings.pair, *(settings.bots[bot] for bot in field)],
-            [places[bot] for bot in range(len(settings.bots))],
+            [*settings.pair, *(settings.bots[bot] for bot in field)], [rows[bot] for bot in bots]
         )
 
     def add(self, result: GameResult, record: GameRecord) -> None:
+        """Add a game that counts."""
         if self._sums is not None:
             self._sums.add(result, record)
 
     def add_kept(self, folder: ComparisonFolder) -> None:
-        """Add the games that a folder has from earlier runs."""
+        """Add the games of earlier runs in a folder."""
         if self._sums is not None:
             for block in folder.blocks:
                 for game in block.games:
@@ -212,7 +233,11 @@ class PlotFile:
     def write(
         self, facts: str, time_control: TimeControl, compared: CompareGames | None = None
     ) -> None:
-        """Draw what there is; of a comparison also the lead of the first bot over the second."""
+        """Draw the charts to the file, if there are games.
+
+        facts     line below the title
+        compared  games of a comparison, whose lead of A over B is drawn too
+        """
         if self._path is None or self._sums is None or not self._sums.games:
             return
         from deepsea_referee.workbench.comparison import Lead
@@ -234,6 +259,6 @@ class PlotFile:
         write_plot(self._path, data.title, data.facts, charts_of(data))
 
     def say_where(self) -> None:
-        """Print which file it is, if there is one."""
+        """Print the path of the file, if there is one."""
         if self._path is not None:
             echo(f"plots: {self._path}")

@@ -1,8 +1,9 @@
 """A person at the terminal: shows what the seat knows and asks for its decisions.
 
-Invariants: what is shown while a game runs comes from the seat's views and events alone; which
-actions there are, the view says. On a terminal the screen is redrawn in place and answers are keys;
-in a pipe all is plain text and answers are lines, which may be whole actions too.
+On a terminal the screen is redrawn in place and answers are keys; in a pipe all is plain text and
+answers are lines, which may be whole actions too.
+Invariant: the text that is shown while a game runs comes from the seat's views and events alone,
+and the actions to choose from come from the view.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.table import RefereedGame
 
 MOST_NEWS = 8
+"""Largest number of lines on the course of the game above a question, on a terminal."""
 COMMANDS = "? rules   h hint   l last turns   q leave"
 LEAVING = """leave the game?
   p  play it on by default actions
@@ -57,7 +59,11 @@ any other key stays"""
 
 
 class TerminalPerson:
-    """The person; a referee's `Person`."""
+    """A person at the terminal, as the referee's `Person`.
+
+    The event loop calls `wake` and `interrupt`, and a thread `decide`. An answer is waited for
+    until the waker rings.
+    """
 
     def __init__(
         self,
@@ -67,51 +73,65 @@ class TerminalPerson:
         in_place: bool,
         hint_effort: Effort = HINT_EFFORT,
     ) -> None:
-        """Prepare the person.
+        """Prepare the person for its games.
 
-        read      waits for a key or a line; None if the waker rang, EOFError at the end
-        in_place  redraw the screen, and take keys
+        read         waits for a key or a line and returns it, or None if the waker rang; raises
+                     EOFError at the end of the input
+        waker        ends a wait of `read` from another thread
+        in_place     True to redraw the screen, as on a terminal; False to print line by line
+        hint_effort  number of roll-outs for a hint
         """
         self.on_drop: Callable[[], object] = lambda: None
         """Called when the person drops the game."""
         self.away = False
-        """It has left: default actions are played."""
+        """True after the person has left: default actions are played for it."""
         self.dropped = False
+        """True after the person has left without finishing the game."""
         self.skips = False
-        """It does not wait for the judgement of its decisions."""
+        """True if the person does not wait for the judgement of its decisions."""
         self._read = read
         self._waker = waker
         self._in_place = in_place
         self._hint_effort = hint_effort
-        self._closed = False
+        self._is_interrupted = False
         self._deciding = threading.Lock()
         self.hints = 0
-        """The number of hints that were shown in this game."""
+        """Number of hints that were shown in this game."""
         self._names: Sequence[str] = ()
         self._story: narration.Story
         self._lines: list[str] = []
         """The course of this game in words."""
-        self._told = self._drawn = 0
+        self._printed_lines = 0
+        """Number of these lines that were printed, where the screen is not redrawn."""
+        self._drawn_lines = 0
+        """Number of lines on the screen that the next drawing replaces."""
 
     def begin(self, game: RefereedGame, seat: int) -> None:
+        """Begin a game in which the person has this seat."""
         self.hints = 0
         self._names = game.names
         self._story = narration.Story(game.game.rules, seat=seat)
         self._lines = []
-        self._told = self._drawn = 0
+        self._printed_lines = self._drawn_lines = 0
 
     def wake(self, why: str) -> None:
-        """End the decision that waits, after a timeout."""
+        """End the wait for an answer whose decision is no longer wanted, and show the reason."""
         self._lines.append(why)
         self._waker.ring()
 
     def interrupt(self) -> None:
-        """End all decisions: the match is interrupted."""
-        self._closed = True
+        """End the wait for an answer, now and in all later decisions: the match is interrupted."""
+        self._is_interrupted = True
         self._waker.ring()
 
     def decide(self, request: PersonRequest) -> str | None:
-        with self._deciding:  # one that is not wanted any more may still be ending
+        """Show the news of the game and ask for an action; None if the person drops the game.
+
+        None is also returned if the decision is no longer wanted. At the end of the input the
+        person drops the game.
+        """
+        # A thread with an earlier decision, which is no longer wanted, may still be ending.
+        with self._deciding:
             for event in request.events:
                 self._lines += self._story.add(event)
             if self.away:
@@ -123,24 +143,28 @@ class TerminalPerson:
                 return None
 
     def _choose(self, request: PersonRequest) -> str | None:
-        """Ask until the action is chosen; None if none is wanted any more."""
+        """Ask until an action is chosen, and serve the keys of COMMANDS meanwhile.
+
+        Return None if the decision is no longer wanted, or if the person drops the game.
+        """
         choosing = ChoiceDialog(request.view)
         note: Sequence[str] = ()
         board: Sequence[Text] = self._board(request.view)
-        while request.is_wanted() and not self._closed:
+        while request.is_wanted() and not self._is_interrupted:
             self._draw(self._screen(request, board, choosing.offered, note))
-            board = board if self._in_place else ()
+            if not self._in_place:
+                board = ()  # in a pipe the board is printed once for a decision
             answer = self._read()
             note = choosing.note
             if answer == "?":
-                self._page(rules_of(request.view))
+                self._show_text(rules_of(request.view))
             elif answer == "h":
                 self.hints += 1
                 note = hint(request.view, self._hint_effort)
             elif answer == "l":
-                self._page(self._lines[-LAST_TURNS:])
+                self._show_text(self._lines[-LAST_TURNS:])
             elif answer == "q":
-                if self._leaves():
+                if self._ask_to_leave():
                     return request.view.legal[0] if self.away else None
             elif answer is not None:
                 try:
@@ -153,8 +177,8 @@ class TerminalPerson:
                 note = choosing.note
         return None
 
-    def _leaves(self) -> bool:
-        """Ask how to leave; False to stay."""
+    def _ask_to_leave(self) -> bool:
+        """Ask whether and how the person leaves the game; return True if it does."""
         self._draw([*map(Text, LEAVING.splitlines())])
         answer = self._read()
         self.away = answer == "p"
@@ -163,12 +187,18 @@ class TerminalPerson:
         return self.away or self.dropped
 
     def _drop(self) -> None:
+        """End the game without a result."""
         self.dropped = True
         self.on_drop()
 
-    # Between games
+    # ----- Between games
 
     def over(self, game: int, record: GameRecord, seat: int, *, judging: bool, more: bool) -> None:
+        """Print the end of a game.
+
+        judging  True if the person's decisions are judged next
+        more     True if another game follows; a page needs it, and nothing here
+        """
         click.echo()
         echo(f"game {game} is over")
         result = Result(record.points, record.placements)
@@ -179,38 +209,42 @@ class TerminalPerson:
             echo("judging your decisions takes some seconds; Ctrl-C skips it")
 
     def void(self, void: VoidGame, *, more: bool) -> None:
-        """Print that a game does not count."""
+        """Print that a game does not count, and why."""
         click.echo()
         echo(f"game {void.game} is void: {void.reason}")
 
-    def judged(self, found: GameAnalysis | None, seat: int) -> None:
-        """Print what the person's decisions lost, its luck, and its worst decisions."""
-        if found is None:
+    def judged(self, analysis: GameAnalysis | None, seat: int) -> None:
+        """Print what the person's decisions lost, its luck, and its worst decisions.
+
+        analysis  None if the person skipped the judgement
+        """
+        if analysis is None:
             echo("skipped")
             return
         click.echo()
-        echo(in_words(found, seat))
-        decisions = worst(found)
+        echo(in_words(analysis, seat))
+        decisions = worst(analysis)
         if not decisions:
             echo("no decision was certainly worse than another")
         for decision in decisions:
-            view = game_at(found.record, decision.number).view(seat)
+            view = game_at(analysis.record, decision.number).view(seat)
             click.echo()
-            names = narration.names(found.record)
+            names = narration.names(analysis.record)
             for line in draw_board(view, names, None, width(), known=view.known):
                 draw(line)
-            print_decision(decision, found)
+            print_decision(decision, analysis)
             echo(f"  better: {action_words(decision.judged.best)}")
 
     def wait_for_next(self) -> None:
-        """Go on at once."""
+        """Return at once: at the terminal the next game follows without a question."""
 
     def end(self, why: str) -> None:
-        """Do nothing: all is printed."""
+        """Do nothing: the command itself prints the end."""
 
-    # What is seen
+    # ----- The screen
 
     def _board(self, view: View) -> list[Text]:
+        """Return the lines of the board as the seat knows it, below a line on the person."""
         columns, seat = width(), view.me.seat
         head = f"you are {SEAT_LETTERS[seat]} {self._names[seat]}, {view.rules.name} rules"
         lines = draw_board(view, self._names, None, columns, known=view.known)
@@ -223,14 +257,22 @@ class TerminalPerson:
         offered: Sequence[Choice],
         note: Sequence[str],
     ) -> list[Text]:
-        """What is seen while the person thinks: as much as fits; in a pipe, what is new."""
+        """Return the lines that are seen while the person thinks.
+
+        On a terminal as much as fits is returned: news and then the board are cut from the top. In
+        a pipe all lines on the game since the last time are returned.
+
+        board    lines of the board
+        offered  choices of the moment, with their keys
+        note     lines below the news, such as a hint or an error
+        """
         assert request.view.kind is not None
         question = QUESTIONS[request.view.kind]
         if request.time_left != NO_CLOCK:
             question += f" ({duration_text(sum(request.time_left))} left)"
         keys = [question, *(f"  {choice.key}  {choice.meaning}" for choice in offered), COMMANDS]
-        news = [*self._lines[0 if self._in_place else self._told :], *note]
-        self._told = len(self._lines)
+        news = [*self._lines[0 if self._in_place else self._printed_lines :], *note]
+        self._printed_lines = len(self._lines)
         if self._in_place:
             # One line stays free for the cursor.
             room = shutil.get_terminal_size().lines - 1 - len(board) - len(keys)
@@ -238,57 +280,67 @@ class TerminalPerson:
             board = board[max(0, -room) :]
         return [*board, *(Text(fit(line, width())) for line in [*news, *keys])]
 
-    def _page(self, lines: Sequence[str]) -> None:
-        """Show a text; on a terminal until a key comes."""
-        shown = [
+    def _show_text(self, lines: Sequence[str]) -> None:
+        """Show a text; on a terminal it stays until a key is pressed."""
+        wrapped = [
             Text(part)
             for line in lines
             for part in textwrap.wrap(line, width(), subsequent_indent="  ") or [""]
         ]
         if not self._in_place:
-            self._draw(shown)
+            self._draw(wrapped)
             return
-        self._draw([*shown, Text("any key goes on", "dim")])
+        self._draw([*wrapped, Text("any key goes on", "dim")])
         self._read()
 
     def _draw(self, lines: Sequence[Text]) -> None:
-        if self._in_place and self._drawn:
-            click.echo(f"\x1b[{self._drawn}F\x1b[J", nl=False, color=True)
-        self._drawn = len(lines)
+        """Write lines; on a terminal they replace the lines that were drawn before."""
+        if self._in_place and self._drawn_lines:
+            # Control sequences: go up so many lines, and erase from there on.
+            click.echo(f"\x1b[{self._drawn_lines}F\x1b[J", nl=False, color=True)
+        self._drawn_lines = len(lines)
         draw(Text("\n").join(lines))
 
 
-# Answers
+# ----- Answers
 
 
 def lines_of(source: TextIO, waker: WakePipe) -> Callable[[], str | None]:
-    """What reads answers line by line from a pipe or a file."""
-    kept = bytearray()
+    """Return a function that reads the next answer as a line from a pipe or a file.
 
-    def read() -> str | None:
-        while b"\n" not in kept:
-            # Windows cannot wait for a pipe: there a read is ended by its writer alone.
+    It returns None if the waker rang, and raises EOFError at the end of the source.
+    """
+    unread = bytearray()
+
+    def read_line() -> str | None:
+        while b"\n" not in unread:
+            # Windows cannot wait for a pipe and a waker at once: there the waker has no effect.
             if sys.platform != "win32" and source not in first_ready([source, waker], None):
                 waker.clear()
                 return None
             data = os.read(source.fileno(), 4096)
-            if not data and not kept:
+            if not data and not unread:
                 raise EOFError
-            kept.extend(data or b"\n")
-        line, _, rest = bytes(kept).partition(b"\n")
-        kept[:] = rest
+            unread.extend(data or b"\n")  # the last line may have no line end
+        line, _, after = bytes(unread).partition(b"\n")
+        unread[:] = after
         return line.decode(errors="replace").strip()
 
-    return read
+    return read_line
 
 
 def keys_of(wait: Callable[[float | None], str], waker: WakePipe) -> Callable[[], str | None]:
-    """What reads answers key by key from a terminal; `wait` is that of `keys`."""
+    """Return a function that reads the next answer as a key from a terminal.
 
-    def read() -> str | None:
+    wait  function of `terminal_board.keys`, which returns "" if the waker rang
+
+    The function returns None if the waker rang.
+    """
+
+    def read_key() -> str | None:
         key = wait(None)
         if not key:
             waker.clear()
         return key or None
 
-    return read
+    return read_key

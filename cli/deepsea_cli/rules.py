@@ -1,7 +1,7 @@
-"""`deepsea-referee rules` and `explain`: the options of the rules, and what a position allows.
+"""`deepsea-referee rules` and `explain`: the options of the rules, and the actions of a position.
 
-No option is named in this module: names, values and texts come from `OPTIONS`. The engine decides
-everything about a position: here steps are read and applied.
+No option of the rules is named in this module: names, values and texts come from `OPTIONS`. The
+engine decides everything about a position; this module reads steps and applies them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import click
 
-from deepsea_cli.options import complete_rules, load_rules, rules_option
+from deepsea_cli.options import complete_rules, json_option, load_rules, rules_option
 from deepsea_cli.output import draw, print_json, width
 from deepsea_rules import narration
 from deepsea_rules.actions import LEAVE, kind_of
@@ -33,32 +33,34 @@ from deepsea_rules.state import GameState, why_outside
 from deepsea_rules.view import known_values
 
 FULL_NAMES_FROM = 80
-"""From this width on the table has the presets' full names as its heads."""
+"""Width in columns from which on the heads of the table are the presets' full names."""
 ROLLS = tuple(f"r{total}" for total in range(2 * FACES[0], 2 * FACES[-1] + 1))
+"""The steps that roll two dice, by their total."""
 
 
 @click.command("rules")
 @click.argument("name", required=False, shell_complete=complete_rules)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(name: str | None, as_json: bool) -> None:
+@json_option
+def command(name: str | None, json: bool) -> None:
     """Print the options of the rules and where the presets differ.
 
     With NAME (a preset, or a TOML file) print that rule set, option by option.
     """
     if name is None:
-        if as_json:
-            print_json(_document())
+        if json:
+            print_json(_options_document())
         else:
             _print_table()
     else:
         rules = load_rules(name)
-        if as_json:
+        if json:
             print_json({"name": rules.name, "options": rules.options()})
         else:
             _print_rules(rules)
 
 
-def _document() -> dict[str, object]:
+def _options_document() -> dict[str, object]:
+    """Return the options and the presets as the document that `--json` prints."""
     return {
         "default": DEFAULT,
         "options": [
@@ -75,71 +77,78 @@ def _document() -> dict[str, object]:
 
 
 def _print_table() -> None:
+    """Print all values of all options, with a dot below each preset that has the value."""
     from rich.text import Text
 
-    roomy = width() >= FULL_NAMES_FROM
-    heads = [name if roomy else name[:3] for name in PRESETS]
-    gap = "  " if roomy else " "
-    column = max(len(_word(value)) for option in OPTIONS for value in _values(option)) + 4
+    is_wide = width() >= FULL_NAMES_FROM
+    heads = [name if is_wide else name[:3] for name in PRESETS]
+    gap = "  " if is_wide else " "
+    indent = " " * 4
+    value_width = max(len(_value_text(value)) for option in OPTIONS for value in _values(option))
     lines = Text()
-    lines.append(" " * column + gap.join(heads) + "\n", "bold")
+    lines.append(indent + " " * value_width + gap.join(heads) + "\n", "bold")
     for option in OPTIONS:
         mark, style = ("* ", "bold") if _differs(option) else ("  ", "dim")
         lines.append(f"{mark}{option.name}\n", style)
         for value in _values(option):
-            marks = ("●" if getattr(r, option.name) == value else "·" for r in PRESETS.values())
-            cells = gap.join(m.center(len(h)) for m, h in zip(marks, heads, strict=True))
-            lines.append(f"    {_word(value):{column - 4}}{cells}\n")
+            cells = []
+            for head, rules in zip(heads, PRESETS.values(), strict=True):
+                dot = "●" if getattr(rules, option.name) == value else "·"
+                cells.append(dot.center(len(head)))
+            lines.append(f"{indent}{_value_text(value):{value_width}}{gap.join(cells)}\n")
     lines.append(f"\n* the presets differ; {DEFAULT} is the default\n")
     lines.append("`deepsea-referee rules NAME` explains each option")
     draw(lines)
 
 
 def _print_rules(rules: RuleSet) -> None:
+    """Print a rule set option by option, each with its text and the presets that differ."""
     from rich.text import Text
 
     lines = Text()
     lines.append(f"{rules.name}{' (the default)' if rules.name == DEFAULT else ''}\n", "bold")
-    column = max(len(option.name) for option in OPTIONS)
+    name_width = max(len(option.name) for option in OPTIONS)
     for option in OPTIONS:
         value = getattr(rules, option.name)
-        others = [
-            f"{_word(other)} in {', '.join(names)}"
-            for other, names in _presets_by_value(option).items()
-            if other != value
+        differences = [
+            f"{_value_text(other_value)} in {', '.join(names)}"
+            for other_value, names in _presets_by_value(option).items()
+            if other_value != value
         ]
-        lines.append(f"{'*' if others else ' '} {option.name:{column}}  ")
-        lines.append(f"{_word(value)}\n", "bold")
-        about = "; ".join([option.about, *others])
+        lines.append(f"{'*' if differences else ' '} {option.name:{name_width}}  ")
+        lines.append(f"{_value_text(value)}\n", "bold")
+        about = "; ".join([option.about, *differences])
         lines.append(textwrap.indent(textwrap.fill(about, width() - 6), " " * 6) + "\n", "dim")
     lines.append("\n* there are presets that differ")
     draw(lines)
 
 
 def _presets_by_value(option: Option) -> dict[OptionValue, list[str]]:
+    """Return the names of the presets for each value that an option has in them."""
     by_value: dict[OptionValue, list[str]] = {}
     for name, rules in PRESETS.items():
         by_value.setdefault(getattr(rules, option.name), []).append(name)
     return by_value
 
 
-def _word(value: OptionValue) -> str:
-    """A value as people write it."""
+def _value_text(value: OptionValue) -> str:
+    """Return a value as people write it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "none" if value is None else str(value)
 
 
 def _values(option: Option) -> list[OptionValue]:
-    """The values that the option can have or has in a preset, each once."""
+    """Return the values that the option can have or has in a preset, each once."""
     return list(dict.fromkeys((*option.values, *_presets_by_value(option))))
 
 
 def _differs(option: Option) -> bool:
+    """Return True if the presets have different values of the option."""
     return len(_presets_by_value(option)) > 1
 
 
-# A position
+# ----- explain
 
 
 # Steps and positions may begin with a minus or be anything at all; only the command's own options
@@ -149,9 +158,9 @@ def _differs(option: Option) -> bool:
 @click.argument("steps", nargs=-1, metavar="[STEP]...")
 @rules_option
 @click.option("--seed", metavar="TEXT", help="Seed for the values that POSITION does not give.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def explain(
-    position: str, steps: tuple[str, ...], rules: str, seed: str | None, as_json: bool
+    position: str, steps: tuple[str, ...], rules: str, seed: str | None, json: bool
 ) -> None:
     """Print the legal actions of POSITION, apply each STEP and print the result.
 
@@ -159,40 +168,42 @@ def explain(
     roll such as r4 or r1+3, leave, take, drop:2, or order:4,3,[21]. docs/rules.md explains both.
     An illegal step is refused with exit status 1.
     """
-    dealt_from = DEFAULT_SEED if seed is None else seed_from_text(seed)
-    state, written = read_position(position, load_rules(rules), dealt_from)
-    table = _Table(state, written)
-    words = " ".join(steps).split()
+    deal_seed = DEFAULT_SEED if seed is None else seed_from_text(seed)
+    state, given_values = read_position(position, load_rules(rules), deal_seed)
+    table = _Table(state, given_values)
+    words = " ".join(steps).split()  # several steps may be one argument
     for word in words:
         _refuse_malformed(word)
-    if not as_json:
+    if not json:
         _print_position(table)
     for word in words:
-        text = "\n".join(table.make(word))
-        if not as_json:
+        text = "\n".join(table.apply(word))
+        if not json:
             click.echo(f"{word:8}  {textwrap.indent(text, ' ' * 10).lstrip()}")
-    if as_json:
-        print_json(_position_document(table, dealt_from))
+    if json:
+        print_json(_position_document(table, deal_seed))
     elif words:
         _print_position(table)
 
 
 class _Table:
-    """A position, the values that may be shown, and what has happened so far."""
+    """A position, the values that may be shown, and the events so far."""
 
-    def __init__(self, state: GameState, written: Mapping[int, int]) -> None:
+    def __init__(self, state: GameState, given_values: Mapping[int, int]) -> None:
+        """Begin with a position; `given_values` are the values in its line, by chip."""
         self.state = state
-        self.happened: list[EngineEvent] = []
-        self._written = written
+        self.events: list[EngineEvent] = []
+        self._given_values = given_values
         self._story = narration.Story(state.rules, state)
 
     @property
     def known(self) -> Mapping[int, int]:
-        """The values that everybody knows, and those that the user wrote."""
-        return {**known_values(self.state, None), **self._written}
+        """The values that everybody knows and those that the user wrote, by chip."""
+        return {**known_values(self.state, None), **self._given_values}
 
     @property
     def position(self) -> str:
+        """The position in the notation of the command's argument."""
         return format_position(self.state, self.known)
 
     @property
@@ -203,27 +214,35 @@ class _Table:
         # A diver that has turned back has nothing to declare: it rolls.
         return list(ROLLS) if phase in ("declare", "roll") and not actions else actions
 
-    def make(self, word: str) -> list[str]:
-        """Make a step; returns what happened in words."""
+    def apply(self, word: str) -> list[str]:
+        """Apply a step, and return lines that tell what happened.
+
+        A diver that can only leave its space as it is does so without a step of its own.
+        """
         lines = []
         is_search = not _is_roll(word) and kind_of(word) == "search"
         if self.state.legal_actions() == (LEAVE,) and not is_search:
-            lines += self._make(LEAVE)
-        return lines + self._make(word)
+            lines += self._apply_one(LEAVE)
+        return lines + self._apply_one(word)
 
-    def _make(self, word: str) -> list[str]:
+    def _apply_one(self, word: str) -> list[str]:
+        """Apply one step; raises IllegalAction, with the position, if it is not legal."""
+        # Values as they were known before the step, because a step may reveal some.
         known = self.known
         try:
             result = narration.make_step(self.state, _step(word))
         except IllegalAction as error:
             where = "" if self.position in str(error) else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
-        self.happened += result.events
-        lines = [line for item in result.events for line in self._story.add(event_for(item, known))]
-        return lines or [_half_a_turn(result.before, self.state)]
+        self.events += result.events
+        lines: list[str] = []
+        for event in result.events:
+            lines += self._story.add(event_for(event, known))
+        return lines or [_part_of_turn(result.before, self.state)]
 
 
 def _step(word: str) -> narration.Step:
+    """Return the function that applies a step to a state: a roll of the dice, or an action."""
     if _is_roll(word):
         d1, d2 = parse_roll(word)
         return lambda state: state.roll(d1, d2)
@@ -235,7 +254,10 @@ def _is_roll(word: str) -> bool:
 
 
 def _refuse_malformed(word: str) -> None:
-    """Raise `InvalidAction` for what is no step in any position."""
+    """Raise InvalidAction for a word that is no step in any position.
+
+    A word with two dashes is refused as an unknown option.
+    """
     if word.startswith("--"):
         raise click.NoSuchOption(word, ctx=click.get_current_context())
     if _is_roll(word):
@@ -247,41 +269,48 @@ def _refuse_malformed(word: str) -> None:
         raise InvalidAction(f"{error}, and rolls such as r4 or r1+3") from None
 
 
-def _half_a_turn(before: GameState, after: GameState) -> str:
-    """What a step did that did not end a turn."""
+def _part_of_turn(before: GameState, after: GameState) -> str:
+    """Return a line on a step that did not end a turn, for which there is no event yet."""
     seat = before.to_move
-    who = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
+    diver = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
     if after.phase == "search":
         origin = before.place[seat]
-        others = {place for other, place in enumerate(before.place) if other != seat}
+        other_places = {place for other, place in enumerate(before.place) if other != seat}
         cargo = before.cargo[seat]
         steps = sum(after.rolled or ()) - len(cargo)
-        rule = after.homeward[seat] and why_outside(
-            after.rules, origin, others, steps, has_treasure=bool(cargo)
-        )
-        line = f"{who} moves from {origin or 'sub'} to {after.place[seat]}"
-        return f"{line}: {rule}" if rule else line
+        line = f"{diver} moves from {origin or 'sub'} to {after.place[seat]}"
+        if after.homeward[seat]:
+            # A diver on its way home may have stopped before the submarine: a rule says why.
+            rule = why_outside(after.rules, origin, other_places, steps, has_treasure=bool(cargo))
+            if rule:
+                line = f"{line}: {rule}"
+        return line
     if before.phase == "order":
-        return f"{who} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
-    return f"{who} breathes: air {after.air}"
+        return f"{diver} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
+    return f"{diver} breathes: air {after.air}"
 
 
 def _position_document(table: _Table, seed: bytes) -> dict[str, object]:
+    """Return a position and the events so far as the document that `--json` prints.
+
+    seed  seed of the values, which the event of the game's end has
+    """
     state = table.state
-    events: list[Event] = [event_for(item, table.known) for item in table.happened]
-    over = state.phase == "over"
-    if over and events:
+    events: list[Event] = [event_for(event, table.known) for event in table.events]
+    is_over = state.phase == "over"
+    if is_over and events:
         events.append(end_event(state.result(), seed))
     return {
         "position": table.position,
         "legal": table.legal,
         "events": events,
         "phase": state.phase,
-        "to_move": None if over else state.to_move,
+        "to_move": None if is_over else state.to_move,
     }
 
 
 def _print_position(table: _Table) -> None:
+    """Print the position and its legal steps, or the points at the end of the game."""
     state = table.state
     click.echo(f"position  {table.position}")
     if state.phase == "over":

@@ -1,6 +1,6 @@
 """`deepsea-referee show`: shows a recorded game as an animation, as text, or as events.
 
-A record comes from a file, a folder, stdin or a ladder, and is verified before anything is shown.
+The record comes from a file, a folder, stdin or a ladder, and is verified before anything is shown.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from deepsea_sdk.bot import Note
 
 LISTED = 40
-"""How many games of a folder are listed."""
+"""Largest number of games of a folder that are listed."""
 
 
 @dataclass(frozen=True)
@@ -101,85 +101,97 @@ def command(options: ShowOptions) -> None:
         )
     paths = records_in(record) if record.is_dir() and not options.ladder else [record]
     if len(paths) > 1 and not page:
-        wanted = options.events or options.step or decisions or at is not None or turn is not None
-        _list(record, paths, wanted=wanted)
+        needs_one = options.events or options.step or decisions
+        _list_games(paths, needs_one=needs_one or at is not None or turn is not None)
         return
-    load = partial(_of_ladder, options.store_text) if options.ladder else load_record
+    load = partial(_load_from_ladder, options.store_text) if options.ladder else load_record
     if page:
         from deepsea_cli.pages import show_page
 
         show_page(paths, load, options.html, browser=options.browser)
         return
-    record, source = paths[0], load(paths[0])
+    path, game_record = paths[0], load(paths[0])
     viewer = None if seat is None else SEAT_LETTERS.index(seat)
     if viewer is not None and not options.frames:
-        _print_seat(record, source, viewer)
+        _print_seat(path, game_record, viewer)
         return
-    with naming(record):
-        game = verify(source)
+    with naming(path):
+        game = verify(game_record)
     if options.frames:
-        _print_frames(source, game, viewer)
+        _print_frames(game_record, game, viewer)
     elif options.events:
         for event in game.events_for(None):
             click.echo(json.dumps(event))
     elif at is not None:
-        _print_at(record, source, at)
+        _print_at(path, game_record, at)
     elif turn is not None:
-        _print_position(source, game, turn)
+        _print_position(game_record, game, turn)
     elif sys.stdout.isatty() and sys.stdin.isatty():
         from deepsea_cli.terminal_board import animate
 
-        animate(source, game, turns_per_second=options.speed, stepwise=options.step)
+        animate(game_record, game, turns_per_second=options.speed, stepwise=options.step)
     else:
-        _print_story(source, game)
+        _print_story(game_record, game)
 
 
-def _of_ladder(store_text: str, game_id: Path) -> GameRecord:
+def _load_from_ladder(store_text: str, game_id: Path) -> GameRecord:
+    """Load the record of a ladder's game; `store_text` is the ladder's file or URL."""
     with open_store(store_text) as store:
         return GameRecord.from_json(store.games.record(str(game_id)))
 
 
-def _list(folder: Path, records: Sequence[Path], *, wanted: bool) -> None:
-    """Print the games in a folder; `wanted` is whether one of them was to be shown."""
-    if wanted:
-        raise UserError(f"{folder}: {len(records)} games; name one, such as {records[0]}")
-    for path in records[:LISTED]:
+def _list_games(paths: Sequence[Path], *, needs_one: bool) -> None:
+    """Print a line with the result of each game in a folder, after verifying it.
+
+    needs_one  True if an option shows a single game; then UserError is raised
+    """
+    if needs_one:
+        raise UserError(f"{paths[0].parent}: {len(paths)} games; name one, such as {paths[0]}")
+    for path in paths[:LISTED]:
         record = load_record(path)
         with naming(path):
             verify(record)
-        ranked = sorted(
+        by_placement = sorted(
             zip(record.placements, record.seats, record.points, strict=True),
-            key=lambda entry: entry[0],
+            key=lambda result: result[0],
         )
-        results = ", ".join(f"{place} {seat.name} {points}" for place, seat, points in ranked)
+        results = ", ".join(
+            f"{placement} {seat.name} {points}" for placement, seat, points in by_placement
+        )
         echo(f"{path.name}  {results}")
-    if len(records) > LISTED:
-        echo(f"and {len(records) - LISTED} more")
+    if len(paths) > LISTED:
+        echo(f"and {len(paths) - LISTED} more")
     click.echo()
-    print_command("deepsea-referee", "show", str(records[0]))
+    print_command("deepsea-referee", "show", str(paths[0]))
 
 
 def _print_position(record: GameRecord, game: Game, turn: int) -> None:
+    """Print the position after a turn, what happened in the turn, and the position's notation."""
     from deepsea_cli.terminal_board import draw_board
 
     *_, last = narration.moments(game)
     if turn > last.turn:
         raise UserError(f"--turn: the game has {last.turn} turns, not {turn}")
     moments = [moment for moment in narration.moments(game) if moment.turn == turn]
-    moment = moments[-1]  # after its search
+    moment = moments[-1]  # the position after the search, if the turn has one
     echo(f"{narration.title(record)}, after turn {turn}")
     names = narration.names(record)
     for line in draw_board(moment.state, names, moment.dice, width(), known=moment.known):
         draw(line)
     click.echo()
-    for text in (text for moment in moments for text in moment.lines):
-        echo(text)
-    # Not wrapped: it is there to be copied.
+    for narrated in moments:
+        for text in narrated.lines:
+            echo(text)
+    # Not wrapped, because it is there to be copied.
     click.echo(format_position(moment.state, "all"))
 
 
 def _print_at(path: Path, record: GameRecord, number: int) -> None:
-    """Print the position at a decision, and the decision as its seat knew it."""
+    """Print the position at a decision, and the decision as its seat knew it.
+
+    path    path of the record, beside which the notes of bots may be
+    number  number of the decision in the record
+    """
     from deepsea_cli.terminal_board import print_board_at
     from deepsea_referee.results_folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of, refuse_decision
@@ -198,6 +210,7 @@ def _print_at(path: Path, record: GameRecord, number: int) -> None:
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
+    """Print what the viewer of games draws as JSON, as the seat `viewer` knew it or complete."""
     from deepsea_arena.frames import frames
 
     if viewer is not None and viewer >= game.players:
@@ -206,32 +219,36 @@ def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
 
 
 def _print_story(record: GameRecord, game: Game) -> None:
+    """Print the whole game turn by turn, and how it ended."""
     echo(narration.title(record))
     for seat, name in enumerate(narration.names(record)):
         echo(f"  {SEAT_LETTERS[seat]} {name}")
     for moment in narration.moments(game):
-        for text in moment.lines:
-            echo(f"{moment.turn:4} {text}" if narration.is_turn(text) else text)
+        for line in moment.lines:
+            echo(f"{moment.turn:4} {line}" if narration.is_turn(line) else line)
     echo("the game is over")
     end = narration.tell_end(game.result(), narration.names(record))
-    for text in (*end, *narration.tell_faults(game)):
-        echo(f"  {text}")
+    for line in (*end, *narration.tell_faults(game)):
+        echo(f"  {line}")
 
 
 def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
-    """Print a seat's decisions, and how the game ended."""
+    """Print all decisions of a seat as it knew them, its forfeit, and how the game ended.
+
+    path  path of the record, beside which the notes of bots may be
+    """
     from deepsea_referee.results_folder import notes_beside
     from deepsea_referee.workbench.replay import Replay, control_of
 
     notes = notes_beside(path)
     with naming(path):
-        course = Replay(record, seat)
+        replay = Replay(record, seat)
     control = control_of(record)
     letter = SEAT_LETTERS[seat]
     clock, name = record.clock or "none", record.seats[seat].name
     echo(f"{narration.title(record)}, clock {clock}, seat {letter}: {name}")
     faults = 0
-    for moment in course.moments():
+    for moment in replay.moments():
         faults += moment.decision.fault is not None
         _print_decision(moment, control, faults, notes.get(moment.number))
     click.echo()
@@ -242,31 +259,38 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
                 "asked, and default actions were played"
             )
     echo("the game is over")
-    for line in narration.tell_end(course.game.result(), narration.names(record)):
+    for line in narration.tell_end(replay.game.result(), narration.names(record)):
         echo(f"  {line}")
 
 
 def _print_decision(
     moment: ReplayedDecision, control: TimeControl | None, faults: int, note: Note | None
 ) -> None:
+    """Print a decision with its options, the choice, its time and its fault.
+
+    control  time control of the game; None if no clock ran
+    faults   number of faults of the seat up to this decision
+    note     the bot's note on the decision, if it wrote one
+    """
     view, decision = moment.view, moment.decision
     click.echo()
     echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
-    # Not wrapped: it is there to be copied to `explain`.
+    # Not wrapped, because it is there to be copied to `explain`.
     click.echo(f"  {view}")
     echo(f"  options  {', '.join(view.legal)}")
     echo(f"  choice   {decision.action}")
     if note is not None:
         echo(f"  note     {note.line()}")
-    took = f"  time     {decision.us / 1000:.1f} ms"
+    time_line = f"  time     {decision.us / 1000:.1f} ms"
     if control is not None:
-        over = max(0, decision.us - control.budget_us)
-        drawn = f", {over / 1000:.1f} ms of it from the bank" if over else ""
-        took += f"{drawn}; {moment.bank_us / 1000:.0f} ms left in the bank"
-    echo(took)
+        from_bank_us = max(0, decision.us - control.budget_us)
+        if from_bank_us:
+            time_line += f", {from_bank_us / 1000:.1f} ms of it from the bank"
+        time_line += f"; {moment.bank_us / 1000:.0f} ms left in the bank"
+    echo(time_line)
     if decision.fault is not None:
-        came = f": {decision.came}" if decision.came else ""
-        echo(f"  fault    {decision.fault}{came}")
+        illegal_answer = f": {decision.came}" if decision.came else ""
+        echo(f"  fault    {decision.fault}{illegal_answer}")
         echo(
             f"           the default action was played; fault {faults} of this seat in this game "
             f"({FAULTS_TO_FORFEIT} forfeit it, a crash does at once)"

@@ -1,15 +1,10 @@
-"""Games in the terminal: draws a position (air, submarine, trail, divers), and animates a game.
+"""Games in the terminal: draws a position, animates a game, and reads single keys.
 
+Start reading at `draw_board` and `animate`.
 Invariants: a drawing fits the given width, from 60 columns on; a steady one keeps its height while
 the trail shrinks, so that an animation does not move; colours only repeat what characters say. The
 terminal's state is restored, whatever happens; a key works at any moment; time passes only while
 waiting for one.
-
-Single keys from the terminal.
-
-`keys()` is a context manager that gives a function: it waits that many seconds, or for ever, for a
-key; "" if none came, or if the waker rang, which ends a wait in another thread. The terminal's
-state is restored afterwards.
 """
 
 from __future__ import annotations
@@ -19,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import ceil
 
 from rich.text import Text
 
@@ -33,17 +29,21 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 
 WIDEST = 100
-"""A wider terminal gets the same drawing: eyes do not jump that far."""
+"""Number of columns of the widest drawing, since eyes do not jump further."""
 CELL = 6
+"""Width of a space of the trail."""
 LABEL = 4
+"""Width of the number at the beginning of a row of the trail."""
 PER_ROW = 8
-"""Spaces a row holds, or twice as many on a wide terminal: at the opening a row is a level."""
+"""Spaces in a row, which are the chips of one level at the opening; a wide terminal has twice that.
+"""
 NEXT = frozenset({" ", "\n", "\r", "n", "\x1b[C", "\x1b[B"})
 BACK = frozenset({"b", "\x1b[D", "\x1b[A"})
 PLAY = "p"
 QUIT = frozenset({"q", "\x1b", "\x04"})
 FEWEST_LINES = 2
 MOST_LINES = 8
+"""Smallest and largest number of lines on the course of the game below the board."""
 
 LEVEL_STYLES = ("", "black on bright_cyan", "black on cyan", "white on blue", "white on dark_blue")
 SEAT_STYLES = ("bold red", "bold green", "bold yellow", "bold magenta", "bold cyan", "bold white")
@@ -67,47 +67,59 @@ def draw_board(
     known: Mapping[int, int],
     steady: bool = False,
 ) -> list[Text]:
-    """The position line by line.
+    """Return the lines of a drawing of a position.
 
-    dice    those that were rolled last
-    known   the values that may be shown, by chip id
-    steady  make a trail that shrank as high as it was at the opening
+    names   names of the bots by seat
+    dice    the last roll; None if no roll is shown
+    width   number of columns
+    known   values that may be shown, by chip
+    steady  True to keep the height of the trail, although it shrinks
     """
     width = min(width, WIDEST)
-    trail = _trail(state, width)
+    trail = _trail_lines(state, width)
     if steady:
-        trail += [Text()] * (2 * len(CHIPS) // _per_row(width) - len(trail))
+        lines_at_opening = 2 * len(CHIPS) // _spaces_per_row(width)
+        trail += [Text()] * (lines_at_opening - len(trail))
     return [
-        _air(state, dice),
-        _submarine(state),
+        _air_line(state, dice),
+        _submarine_line(state),
         *trail,
         Text(),
-        *_divers(state, names, width, known),
+        *_diver_lines(state, names, width, known),
     ]
 
 
 def seat_mark(state: GameState | View, seat: int) -> Text:
-    """A diver as it stands on the board: its letter and where it is heading."""
+    """Return a diver as it stands on the board: its letter and an arrow for its direction."""
     return Text(f"{SEAT_LETTERS[seat]}{ARROWS[state.homeward[seat]]}", SEAT_STYLES[seat])
 
 
-def _per_row(width: int) -> int:
-    return PER_ROW * (2 if width >= LABEL + 2 * PER_ROW * CELL else 1)
+def _spaces_per_row(width: int) -> int:
+    """Return how many spaces of the trail a row has on a terminal of this width."""
+    is_wide = width >= LABEL + 2 * PER_ROW * CELL
+    return 2 * PER_ROW if is_wide else PER_ROW
 
 
-def _air(state: GameState | View, dice: tuple[int, int] | None) -> Text:
-    left = max(0, min(state.air, FULL_AIR))
-    style = "green" if left > FULL_AIR // 2 else "yellow" if left > FULL_AIR // 5 else "red"
+def _air_line(state: GameState | View, dice: tuple[int, int] | None) -> Text:
+    """Return the line with a bar of the remaining air, the dive, and the last roll."""
+    air = max(0, min(state.air, FULL_AIR))
+    if air > FULL_AIR // 2:
+        style = "green"
+    elif air > FULL_AIR // 5:
+        style = "yellow"
+    else:
+        style = "red"
     bar = Text("air ")
-    bar.append("█" * left, style)
-    bar.append("░" * (FULL_AIR - left), "dim")
-    bar.append(f" {left:2}   dive {state.dive} of {DIVES}   ")
+    bar.append("█" * air, style)
+    bar.append("░" * (FULL_AIR - air), "dim")
+    bar.append(f" {air:2}   dive {state.dive} of {DIVES}   ")
     for face in dice or ():
         bar.append(f" {face} ", "reverse").append(" ")
     return bar
 
 
-def _submarine(state: GameState | View) -> Text:
+def _submarine_line(state: GameState | View) -> Text:
+    """Return the line with the divers that have not left yet, and those that are home again."""
     line = Text("sub ")
     for seat in range(state.players):
         if state.place[seat] == ABOARD and state.phase != "over":
@@ -119,81 +131,91 @@ def _submarine(state: GameState | View) -> Text:
     return line
 
 
-def _trail(state: GameState | View, width: int) -> list[Text]:
-    """Two lines for each row of spaces: what lies there, and who is there."""
-    at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
-    room = 0
+def _trail_lines(state: GameState | View, width: int) -> list[Text]:
+    """Return the lines of the trail: for each row of spaces the chips, and the divers below."""
+    seat_at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
+    free_cells = 0
     lines: list[Text] = []
     for space, unit in enumerate(state.trail[1:], start=1):
-        # A pile that was laid again may be long: it takes the room of several spaces.
-        cells = -(-(len(unit.name) + 1) // CELL)
-        if cells > room:
+        # A long pile, with a space after its name, takes the cells of several spaces.
+        cells = ceil((len(unit.name) + 1) / CELL)
+        if cells > free_cells:
             lines += Text(f"{space:2}  ", "dim"), Text(" " * LABEL)
-            room = _per_row(width)
-        room -= cells
-        lines[-2].append_text(_tile(unit, cells * CELL))
-        mark = seat_mark(state, at[space]) if space in at else Text()
+            free_cells = _spaces_per_row(width)
+        free_cells -= cells
+        chips, divers = lines[-2:]
+        chips.append_text(_unit_text(unit, cells * CELL))
+        mark = seat_mark(state, seat_at[space]) if space in seat_at else Text()
         mark.align("left", cells * CELL - 2)
-        lines[-1].append("  ").append_text(mark)
+        divers.append("  ").append_text(mark)
     return lines
 
 
-def _tile(unit: Unit, width: int) -> Text:
+def _unit_text(unit: Unit, width: int) -> Text:
+    """Return a chip, a pile in brackets, or a dot for an empty space, in so many columns."""
     if not unit:
         return Text("  · " + " " * (width - 4), "dim")
-    tile = Text()
+    text = Text()
     if len(unit) == 1:
-        tile.append(f"  {unit.name}  ", LEVEL_STYLES[unit.levels[0]])
+        text.append(f"  {unit.name}  ", LEVEL_STYLES[unit.levels[0]])
     else:
-        tile.append("[")
+        text.append("[")
         for level in unit.levels:
-            tile.append(str(level), LEVEL_STYLES[level])
-        tile.append("]")
-    tile.align("left", width)
-    return tile
+            text.append(str(level), LEVEL_STYLES[level])
+        text.append("]")
+    text.align("left", width)
+    return text
 
 
-def _divers(
+def _diver_lines(
     state: GameState | View, names: Sequence[str], width: int, known: Mapping[int, int]
 ) -> Iterator[Text]:
-    name_column, place_column, points_column = 14, 6, 6
-    cargo_column = max(8, width - 4 - name_column - place_column - points_column)
+    """Yield the head and the rows of the table of divers: name, place, cargo and points.
+
+    Points are the sum of the values in `known`; "+2?" after them stands for two unknown values.
+    """
+    mark_column, name_column, place_column, points_column = 4, 14, 6, 6
+    cargo_column = max(8, width - mark_column - name_column - place_column - points_column)
     head = f"    {'diver':{name_column}}{'at':{place_column}}{'cargo':{cargo_column}}points"
     yield Text(head, "dim")
     for seat in range(state.players):
-        moves = state.to_move == seat and state.phase != "over"
-        line = Text("›" if moves else " ").append_text(seat_mark(state, seat)).append(" ")
+        is_to_move = state.to_move == seat and state.phase != "over"
+        line = Text("›" if is_to_move else " ").append_text(seat_mark(state, seat)).append(" ")
         place = state.place[seat]
-        where = {HOME: "home", ABOARD: "sub"}.get(place, str(place))
+        place_name = {HOME: "home", ABOARD: "sub"}.get(place, str(place))
         cargo = " ".join(unit.name for unit in state.cargo[seat])
         bank = state.bank[seat]
         points = str(sum(known.get(chip, 0) for chip in bank))
-        if hidden := sum(chip not in known for chip in bank):
-            points += f"+{hidden}?"
+        unknown_values = sum(chip not in known for chip in bank)
+        if unknown_values:
+            points += f"+{unknown_values}?"
         line.append(column(fit(names[seat], name_column - 1), name_column))
-        line.append(column(where, place_column))
+        line.append(column(place_name, place_column))
         line.append(column(fit(cargo, cargo_column - 1), cargo_column))
         line.append(f"{points:>{points_column}}")
         yield line
 
 
-# The animation
+# ----- The animation
 
 
 def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise: bool) -> None:
-    """Play the game on stdout until it is over or the viewer has had enough."""
+    """Show the game on stdout, position by position, until it is over or the viewer quits.
+
+    stepwise  True to wait for a key at each position, as after the space key
+    """
     from rich.live import Live  # a single position does without these
 
     scenes = list(_scenes(record, game))
-    # A turn that searches has two scenes, most turns do.
-    pause = 0.5 / turns_per_second
+    # Most turns have two scenes, one before and one after the search.
+    scene_seconds = 0.5 / turns_per_second
     with keys() as wait, Live(console=console(), auto_refresh=False) as live:
         index = 0
         while True:
             live.update(scenes[index](stepwise), refresh=True)
             if index == len(scenes) - 1 and not stepwise:
                 return
-            key = wait(None if stepwise else pause)
+            key = wait(None if stepwise else scene_seconds)
             if key in QUIT:
                 return
             if key == PLAY:
@@ -210,7 +232,7 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
 
 
 def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
-    """What is drawn, one after the other; each is drawn only when it is shown."""
+    """Yield a function for each scene, which draws it, stepwise or not, when it is shown."""
     captions: list[str] = []
     moments = list(narration.moments(game))
     for moment in moments:
@@ -227,6 +249,10 @@ def _scene(
     captions: Sequence[str],
     stepwise: bool,
 ) -> Text:
+    """Return the drawing of a scene: title, board, the last captions, and the keys.
+
+    captions  lines on the course of the game up to this position
+    """
     columns = width()
     head = f"{narration.title(record)}, turn {moment.turn}"
     names, known = narration.names(record), moment.known
@@ -247,11 +273,15 @@ if sys.platform == "win32":
 
     LOOK_S = 0.02
     ARROW_KEYS = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D"}
-    """What a console sends for an arrow, after its prefix: as a terminal elsewhere would."""
+    """The keys of arrows by the characters that a console sends for them, after a prefix."""
 
     @contextmanager
     def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
-        """Read single keys from the console, without echo."""
+        """Read single keys from the console, without echo, until the block ends.
+
+        Yields a function that waits so many seconds for a key, or for ever with None. It returns
+        the key, or "" if none came in time or if the waker rang, which another thread may do.
+        """
 
         def wait(seconds: float | None) -> str:
             deadline_s = None if seconds is None else time.monotonic() + seconds
@@ -276,31 +306,36 @@ else:
     import tty
 
     ESCAPE = b"\x1b"
-    """Begins what an arrow key sends, three bytes; alone it is the key of that name."""
+    """The first of the three bytes that an arrow key sends; alone it is the key Escape."""
     KEY_SECONDS = 0.05
-    """How long the rest of a key may take."""
+    """Time within which the other bytes of an arrow key come."""
 
     @contextmanager
     def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
-        """Read single keys from the terminal, without echo."""
+        """Read single keys from the terminal, without echo, until the block ends.
+
+        Yields a function that waits so many seconds for a key, or for ever with None. It returns
+        the key, or "" if none came in time or if the waker rang, which another thread may do.
+        """
         stdin = sys.stdin.fileno()
-        before = termios.tcgetattr(stdin)
-        # A Ctrl-C just before `select` begins would not end it: the pipe does.
-        signalled, signal_pipe = os.pipe()
-        os.set_blocking(signalled, False)
-        os.set_blocking(signal_pipe, False)
-        former = signal.set_wakeup_fd(signal_pipe, warn_on_full_buffer=False)
+        terminal_state = termios.tcgetattr(stdin)
+        # A signal just before `select` begins would not end it, but a byte in this pipe does.
+        signal_source, signal_sink = os.pipe()
+        os.set_blocking(signal_source, False)
+        os.set_blocking(signal_sink, False)
+        former_fd = signal.set_wakeup_fd(signal_sink, warn_on_full_buffer=False)
 
         def wait(seconds: float | None) -> str:
             key = b""
             while True:
                 timeout = KEY_SECONDS if key else seconds
-                sources = [stdin, signalled, *([waker] if waker else [])]
+                sources = [stdin, signal_source, *([waker] if waker else [])]
                 ready, _, _ = select.select(sources, [], [], timeout)
                 if not ready or waker in ready:
                     break
                 if stdin not in ready:
-                    os.read(signalled, 4096)  # a handler that raises has done so
+                    # Only a signal came, and its handler, which runs before, raised nothing.
+                    os.read(signal_source, 4096)
                     continue
                 try:
                     byte = os.read(stdin, 1)
@@ -317,7 +352,7 @@ else:
             tty.setcbreak(stdin, termios.TCSADRAIN)
             yield wait
         finally:
-            termios.tcsetattr(stdin, termios.TCSADRAIN, before)
-            signal.set_wakeup_fd(former)
-            os.close(signalled)
-            os.close(signal_pipe)
+            termios.tcsetattr(stdin, termios.TCSADRAIN, terminal_state)
+            signal.set_wakeup_fd(former_fd)
+            os.close(signal_source)
+            os.close(signal_sink)

@@ -158,17 +158,19 @@ def _near_zero(comparison: Comparison, *, until_decided: bool) -> str:
     if comparison.verdict not in ("A", "B"):
         return ""
     low, high = comparison.deciding.interval
+    # With a winner the whole interval is above or below 0: look at its end that is nearer to 0.
     verb, bound = ("begins", low) if low > 0 else ("ends", high)
     if abs(bound) >= NEAR_ZERO:
         return ""
-    is_zero = not round(bound, SCORE_DIGITS)
-    place = f"{bound:+.1e}" if is_zero else f"{bound:+.{SCORE_DIGITS}f}"
+    # An end that the table rounds to 0 is written with its power of ten.
+    is_rounded_to_0 = round(bound, SCORE_DIGITS) == 0
+    place = f"{bound:+.1e}" if is_rounded_to_0 else f"{bound:+.{SCORE_DIGITS}f}"
     if until_decided and comparison.is_just_decided:
         return (
             f"The interval {verb} at {place}, next to 0, because the run stopped as soon as it was "
             "sure; the verdict is just as reliable."
         )
-    return f"The interval {verb} at {place}, next to 0 and without it." if is_zero else ""
+    return f"The interval {verb} at {place}, next to 0 and without it." if is_rounded_to_0 else ""
 
 
 def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -> None:

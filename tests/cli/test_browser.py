@@ -56,7 +56,7 @@ def test_the_games_of_a_comparison_are_opened_after_it(run: Run, opened: Path) -
 def test_of_many_games_the_page_has_the_first_ones(
     run: Run, opened: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "MOST_GAMES", 2)
+    monkeypatch.setattr(pages, "MAX_GAMES", 2)
     done = run("match", *MATCH, "--games", 3, "--browser", "--quiet")
     assert (done.status, done.out) == (0, "")
     note = "the first 2 of 3 games"

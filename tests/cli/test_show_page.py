@@ -34,7 +34,7 @@ def test_a_page_of_many_games_has_the_first_ones(
 ) -> None:
     record, page = record_of(played(players=2)), tmp_path / "games.html"
     paths = [tmp_path / f"game-{number}.json" for number in (1, 2, 3)]
-    show_page(paths, lambda path: record, page, browser=False, most=2)
+    show_page(paths, lambda path: record, page, browser=False, max_games=2)
     said = "the first 2 of 3 games"
     assert said in capsys.readouterr().out
     assert page.read_text().count('class="ds-game"') == 2
