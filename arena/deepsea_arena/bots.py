@@ -130,7 +130,7 @@ def verdict_lines(
     closed = season.closed_at is not None
     return tuple(
         verdict_line(comparison, closed=closed)
-        for comparison in store.comparisons.listed(season, versions)
+        for comparison in store.comparisons.of_season(season, versions)
     )
 
 

@@ -276,7 +276,7 @@ def test_the_words_of_a_verdict(
     words: str,
 ) -> None:
     store.comparisons.claim("runner", 60)
-    (found, *_) = store.comparisons.listed(store.seasons.get("s1"))
+    (found, *_) = store.comparisons.of_season(store.seasons.get("s1"))
     after = ComparisonStanding(**standing)  # type: ignore[arg-type]
     changed = replace(found, standing=after, state=TaskState(state))
     monkeypatch.setattr(store.comparisons, "listed", lambda *_: [changed])

@@ -44,5 +44,5 @@ def shown(store: Store) -> list[str]:
     return [
         f"{one.version.label}: {one.panel or one.other.label}, {one.state}, "
         f"{one.standing.blocks} blocks"
-        for one in store.comparisons.listed(store.seasons.get("s1"))
+        for one in store.comparisons.of_season(store.seasons.get("s1"))
     ]

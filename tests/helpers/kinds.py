@@ -254,7 +254,7 @@ def _comparison(task: Task) -> Iterator[WorkerEvent]:
 
 
 def _check_comparison(store: Store, number: int) -> None:
-    comparisons = store.comparisons.listed(store.seasons.get(SEASON))
+    comparisons = store.comparisons.of_season(store.seasons.get(SEASON))
     assert [one.version.number for one in comparisons] == [*range(2, number + 3)]
     assert comparisons[-1].state is TaskState.DECIDED
     assert {one.standing.blocks for one in comparisons} == {BLOCKS}

@@ -45,7 +45,7 @@ def test_a_version_is_compared_with_its_former_one_and_with_the_panel(store: Sto
         "dan v1: Ben, queued, 0 blocks",
         "dan v1: cleo, queued, 0 blocks",
     ]
-    found = store.comparisons.listed(store.seasons.get("s1"))
+    found = store.comparisons.of_season(store.seasons.get("s1"))
     assert len({one.seed for one in found}) == 2  # one luck for each version
     with pytest.raises(NotOnLadder, match="there is no comparison 9"):
         store.comparisons.get(9)
@@ -62,7 +62,7 @@ def test_what_comes_later_is_planned_when_it_is_there(store: Store) -> None:
         "anna v2: nobody, queued, 0 blocks",
         "ben v2: ben v1, running, 0 blocks",
     ]
-    found = store.comparisons.listed(store.seasons.get("s1"))
+    found = store.comparisons.of_season(store.seasons.get("s1"))
     assert [one.other.label for one in found if one.panel == "Ben"] == ["ben v1", "ben v1"]
 
 
@@ -85,7 +85,7 @@ def test_what_is_planned_follows_bots_and_the_newest_season(
     found = [
         one.panel or one.other.label.removeprefix("anna ")
         for season in store.seasons.all()
-        for one in store.comparisons.listed(season)
+        for one in store.comparisons.of_season(season)
         if one.version.bot == "anna"
     ]
     assert " ".join(found) == planned
@@ -98,7 +98,7 @@ def test_without_a_sandbox_only_bots_that_play_are_in_the_panel(store: Store) ->
     )
     claim(store)
     season = store.seasons.get("s2")
-    panel = {one.panel for one in store.comparisons.listed(season)}
+    panel = {one.panel for one in store.comparisons.of_season(season)}
     assert panel == {"", "dan"}
 
 

@@ -215,7 +215,7 @@ LISTS: Mapping[str, tuple[Callable[[Store], Sequence[object]], tuple[str, ...]]]
     "submissions": (lambda store: store.submissions.of_author(_ada(store), 9), ("bot", "log")),
     "submissions in line": (lambda store: store.submissions.queue(), ("bot", "log")),
     "comparisons": (
-        lambda store: store.comparisons.listed(store.seasons.get("s1")),
+        lambda store: store.comparisons.of_season(store.seasons.get("s1")),
         ("seed", "standing"),
     ),
     "person_games": (

@@ -194,7 +194,7 @@ class Ladder:
             (own is None or own.state.is_final)
             and all(one.state.is_final for one in self.checks())
             and not store.analyses.queue()
-            and all(one.state.is_final for one in store.comparisons.listed(self.season))
+            and all(one.state.is_final for one in store.comparisons.of_season(self.season))
         )
 
     def stop(self) -> None:
@@ -237,7 +237,7 @@ class Ladder:
         if games and not store.analyses.queue():
             self.asked["analysis"] += 1
             store.analyses.request(games[-1].line.game_id, None, plan(QUICK), RemoteLimits())
-        if all(one.state.is_final for one in store.comparisons.listed(self.season)):
+        if all(one.state.is_final for one in store.comparisons.of_season(self.season)):
             self.asked["comparison"] += 1
             self._submit_version("anna", str(self.asked["comparison"]))
 

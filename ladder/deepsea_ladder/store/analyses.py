@@ -178,6 +178,10 @@ class Analyses(TaskLine[AnalysisLease]):
     def _read(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> AnalysisLease:
+        """Return the lease of a waiting analysis, with the record of its game.
+
+        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        """
         row = connection.execute(_ANALYSES.where(_analyses.c.id == task.subject)).one()
         record = select(_games.c.record).where(_games.c.seq == row.seq)
         if row.seq is None:

@@ -87,9 +87,9 @@ class Bots(StorePart):
     """The bots of a ladder, their versions and their files."""
 
     def strikes(self, seasons: Sequence[StoredSeason]) -> dict[int, list[BotConduct]]:
-        """Return the conduct of active bots with games that count against them.
+        """Return the conduct of active bots with games that count against them, by season id.
 
-        The result has a list for the id of each season, in the order of the names of bots.
+        The bots of a season are sorted by name.
         """
         rules = self._policy.strikes
         by_season: dict[int, list[BotConduct]] = {season.id: [] for season in seasons}
@@ -146,6 +146,7 @@ class Bots(StorePart):
             return _bot_named(connection, name)
 
     def get(self, name: str) -> LadderBot:
+        """Return a bot by its name. Raises `NotOnLadder`."""
         with self._database.read() as connection:
             return _bot_named(connection, name)
 
@@ -195,7 +196,7 @@ class Bots(StorePart):
     def shared_files(self) -> list[tuple[BotVersion, ...]]:
         """Return groups of versions with the same files that belong to several authors.
 
-        The oldest version of a group comes first in it, and groups are in the order of these.
+        Each group begins with its oldest version, and groups are sorted by the ids of these.
         """
         query = SELECT_VERSIONS.where(schema.bot_versions.c.digest.in_(_SHARED_DIGESTS))
         versions, _ = self._database.read_undamaged(
@@ -256,16 +257,17 @@ def admissible(
     names.checked("the bot's name", name)
     bot = _own_bot(connection, author_id, name)
     if limits is not None and (bot is None or bot.state is BotState.WITHDRAWN):
-        _check_another_bot(connection, author_id, limits)
-    has_same_files = bot is not None and bot.current.digest == digest
+        _check_number_of_bots(connection, author_id, limits)
+    is_playing = False
     if bot is not None:
+        has_same_files = bot.current.digest == digest
         deed = BotDeed.OTHER_FILES
         if has_same_files:
             deed = BotDeed.WHOLE_FILES if bot.is_damaged else BotDeed.SAME_FILES
         state_after(deed, bot.name, bot.state, bot.reason)  # raises if this is not allowed
-    is_playing = has_same_files and bot is not None and bot.state is BotState.ACTIVE
+        is_playing = has_same_files and bot.state is BotState.ACTIVE
     if digest is not None and not is_playing:
-        _check_files_of_others(connection, author_id, name, digest)
+        _check_files_of_other_bots(connection, author_id, name, digest)
     return bot
 
 
@@ -353,14 +355,16 @@ def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | N
     return _bot_of_row(row)
 
 
-def _check_another_bot(connection: Connection, author_id: int, limits: RemoteLimits) -> None:
+def _check_number_of_bots(connection: Connection, author_id: int, limits: RemoteLimits) -> None:
     """Raise `LimitReached` if an author has as many bots as allowed, without withdrawn ones."""
     is_counted = (schema.bots.c.author_id == author_id, schema.bots.c.state != BotState.WITHDRAWN)
     count = connection.execute(select(func.count()).where(*is_counted)).scalar_one()
     check_bot_count(limits, int(count))
 
 
-def _check_files_of_others(connection: Connection, author_id: int, name: str, digest: str) -> None:
+def _check_files_of_other_bots(
+    connection: Connection, author_id: int, name: str, digest: str
+) -> None:
     """Raise `SubmissionError` for files that another bot of the author has, unless it is withdrawn.
 
     If that bot is active, there would be two equal ones; if it was disabled or suspended, it would
@@ -435,7 +439,7 @@ def _take_out(
     Raises `SubmissionError` if its present state does not allow this.
     """
     state = state_after(deed, bot.name, bot.state, bot.reason)
-    if state is BotState.WITHDRAWN is bot.state:
+    if state is BotState.WITHDRAWN and bot.state is BotState.WITHDRAWN:
         return  # a withdrawn bot keeps its first reason
     connection.execute(
         update(schema.bots)
@@ -635,8 +639,8 @@ def suspend_strikers(
 ) -> tuple[str, ...]:
     """Suspend bots with too many strikes in a season, and return their names.
 
-    version_ids  versions that have played or are at fault now; only their bots are checked
-    cause        the last game, which is named in the reason
+    version_ids  the versions with faults in the last game; only their bots are checked
+    cause        the words that name this game in the reason
     """
     candidates = connection.execute(
         _ACTIVE_BOTS.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
@@ -675,10 +679,10 @@ def suspend_damaged(
 
 
 def _appearance_of_row(row: Row[Any]) -> Appearance:
-    """Return what an attempt says about the bot in a row of `_APPEARANCES`.
+    """Return the appearance of a bot in a row of `_APPEARANCES`.
 
-    An attempt without a game was void: the bot is at fault if its own seat was asked then. Raises
-    `StoreDamaged` for a game without the bot's seat.
+    A row without a game is that of a void attempt. Raises `StoreDamaged` for a game in which the
+    bot's seat is missing.
     """
     if row.game is None:
         return Appearance(None, asked=row.void_seat == row.own_seat)

@@ -49,7 +49,7 @@ from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
 from deepsea_ladder.store.seasons import by_id, limits_now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
-_rows, _blocks = schema.comparisons, schema.comparison_blocks
+_comparisons, _blocks = schema.comparisons, schema.comparison_blocks
 _versions, _bots = schema.bot_versions, schema.bots
 _Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
 """The rows of a version and of its opponent, and the opponent's name in the panel.
@@ -57,7 +57,7 @@ _Plan: TypeAlias = tuple[Row[Any], Row[Any], str]
 The name is "" if the opponent is the former version of the same bot.
 """
 _TASKS = Tasks(TaskKind.COMPARISON)
-_COMPARISONS: Select[Any] = _TASKS.join(select(_rows), _rows.c.id)
+_COMPARISONS: Select[Any] = _TASKS.join(select(_comparisons), _comparisons.c.id)
 _VERSIONS_WITH_BOTS = _versions.join(_bots, _bots.c.id == _versions.c.bot_id)
 _CURRENT_VERSIONS = (
     select(_versions.c.id)
@@ -72,27 +72,29 @@ class Comparisons(TaskLine[ComparisonLease]):
 
     tasks = _TASKS
 
-    def listed(
+    def of_season(
         self, season: StoredSeason, versions: Sequence[int] | None = None
     ) -> list[StoredComparison]:
         """Return the comparisons of a season in the order in which they were planned.
 
         versions  ids of versions; only comparisons of these are returned. None returns all.
         """
-        query = _COMPARISONS.where(_rows.c.season_id == season.id).order_by(_rows.c.id)
+        query = _COMPARISONS.where(_comparisons.c.season_id == season.id).order_by(
+            _comparisons.c.id
+        )
         if versions is not None:
-            query = query.where(_rows.c.version_id.in_(versions))
-        return self._database.read_undamaged(query, _rows.c.id, _comparisons_of_rows)[0]
+            query = query.where(_comparisons.c.version_id.in_(versions))
+        return self._database.read_undamaged(query, _comparisons.c.id, _comparisons_of_rows)[0]
 
-    def get(self, number: int) -> StoredComparison:
+    def get(self, comparison_id: int) -> StoredComparison:
         """Return a comparison by its id. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
-            rows = connection.execute(_COMPARISONS.where(_rows.c.id == number)).all()
+            rows = connection.execute(_COMPARISONS.where(_comparisons.c.id == comparison_id)).all()
             if not rows:
-                raise NotOnLadder(f"there is no comparison {number}")
+                raise NotOnLadder(f"there is no comparison {comparison_id}")
             return _comparisons_of_rows(connection, rows)[0]
 
-    # The runner
+    # For runners
 
     def due(self) -> bool:
         """Return True if there may be a comparison to lease now."""
@@ -121,7 +123,7 @@ class Comparisons(TaskLine[ComparisonLease]):
         if season_and_secret is None:
             return []
         season, secret = season_and_secret
-        outdated = _rows.c.version_id.not_in(_CURRENT_VERSIONS)
+        outdated = _comparisons.c.version_id.not_in(_CURRENT_VERSIONS)
         for row in connection.execute(_COMPARISONS.where(_TASKS.is_waiting, outdated)).all():
             _supersede(connection, row.id, now_ms)
         for plan in self._missing_comparisons(connection, season):
@@ -137,7 +139,9 @@ class Comparisons(TaskLine[ComparisonLease]):
         These are one with the former version of the bot, if there is one, and one with each bot of
         the panel, unless the bot itself is of the panel.
         """
-        planned = select(_rows.c.version_id, _rows.c.panel).where(_rows.c.season_id == season.id)
+        planned = select(_comparisons.c.version_id, _comparisons.c.panel).where(
+            _comparisons.c.season_id == season.id
+        )
         existing = {(row.version_id, row.panel) for row in connection.execute(planned)}
         newest_two = SELECT_BOTS.add_columns(IS_CURRENT.label("is_current"))
         newest_two = newest_two.where(_versions.c.number >= _bots.c.version - 1)
@@ -147,6 +151,7 @@ class Comparisons(TaskLine[ComparisonLease]):
             lambda _, rows: list(rows),
             transaction=connection,
         )
+        # The former and the current version of each bot, by the key of the bot's name.
         bots: dict[str, list[Row[Any]]] = {}
         for row in rows:
             bots.setdefault(row.name_key, []).append(row)
@@ -176,7 +181,13 @@ class Comparisons(TaskLine[ComparisonLease]):
     def _read(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> ComparisonLease:
-        row = connection.execute(select(_rows).where(_rows.c.id == task.subject)).one()
+        """Return the lease of a waiting comparison, with its blocks so far and its CPU time.
+
+        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        """
+        row = connection.execute(
+            select(_comparisons).where(_comparisons.c.id == task.subject)
+        ).one()
         season, _ = by_id(connection, row.season_id)
         limit_ms = limits_now(connection).verdict_seconds * 1000
         cpu_ms_left_of_version = limit_ms - _used_cpu_ms(connection, row)
@@ -195,7 +206,7 @@ class Comparisons(TaskLine[ComparisonLease]):
     def add(
         self,
         lease: ComparisonLease,
-        number: int,
+        block_number: int,
         content: bytes,
         cpu_ms: int,
         standing: ComparisonStanding,
@@ -203,37 +214,44 @@ class Comparisons(TaskLine[ComparisonLease]):
     ) -> bool:
         """Add a block to a comparison and renew its lease; return True if the lease is still held.
 
-        number    that of the block, from 0; a block that is stored already is not added again
-        content   the block as JSON
-        cpu_ms    the CPU time that the block took
-        standing  the standing after the block; if it has a verdict, the comparison ends
-        seconds   the time from now until the lease expires
+        block_number  from 0; a block that is stored already is not added again
+        content       the block as JSON
+        cpu_ms        the CPU time that the block took
+        standing      the standing after the block; if it has a verdict, the comparison ends
+        seconds       the time from now until the lease expires
 
         A comparison of an outdated version ends, and its lease is lost.
         """
         with self._database.write() as connection:
-            key = (_blocks.c.comparison_id == lease.id, _blocks.c.number == number)
-            if connection.execute(select(_blocks.c.number).where(*key)).first() is not None:
+            is_block = (_blocks.c.comparison_id == lease.id, _blocks.c.number == block_number)
+            if connection.execute(select(_blocks.c.number).where(*is_block)).first() is not None:
                 return True
             if (task := _TASKS.leased_task(connection, lease)) is None:
                 return False
-            row = connection.execute(select(_rows).where(_rows.c.id == lease.id)).one()
+            query = select(_comparisons).where(_comparisons.c.id == lease.id)
+            row = connection.execute(query).one()
             now_ms = now(connection)
-            if (
-                connection.execute(
-                    _CURRENT_VERSIONS.where(_versions.c.id == row.version_id)
-                ).first()
-                is None
-            ):
+            is_version = _versions.c.id == row.version_id
+            if connection.execute(_CURRENT_VERSIONS.where(is_version)).first() is None:
                 _supersede(connection, row.id, now_ms)
                 return False
-            block = {"comparison_id": row.id, "number": number, "at": now_ms, "cpu_ms": cpu_ms}
-            connection.execute(insert(_blocks).values(**block, content=zlib.compress(content)))
-            values = {
-                "cpu_ms": row.cpu_ms + cpu_ms,
-                "standing": msgspec.json.encode(standing).decode(),
-            }
-            connection.execute(update(_rows).where(_rows.c.id == row.id).values(**values))
+            connection.execute(
+                insert(_blocks).values(
+                    comparison_id=row.id,
+                    number=block_number,
+                    at=now_ms,
+                    cpu_ms=cpu_ms,
+                    content=zlib.compress(content),
+                )
+            )
+            connection.execute(
+                update(_comparisons)
+                .where(_comparisons.c.id == row.id)
+                .values(
+                    cpu_ms=row.cpu_ms + cpu_ms,
+                    standing=msgspec.json.encode(standing).decode(),
+                )
+            )
             _TASKS.put(
                 connection,
                 row.id,
@@ -244,7 +262,7 @@ class Comparisons(TaskLine[ComparisonLease]):
                 changed_at=task.changed_at,  # a new block is no change of the state
             )
             _end_if_complete(
-                connection, row, number, now_ms, is_decided=standing.verdict is not None
+                connection, row, block_number, now_ms, is_decided=standing.verdict is not None
             )
             return True
 
@@ -260,9 +278,10 @@ def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
         .where(table.c.closed_at.is_(None), table.c.tournament.is_(None))
         .order_by(table.c.id.desc())
     )
-    if (number := connection.execute(newest.limit(1)).scalar()) is None:
+    season_id = connection.execute(newest.limit(1)).scalar()
+    if season_id is None:
         return None
-    season, secret = by_id(connection, number)
+    season, secret = by_id(connection, season_id)
     limits = limits_now(connection)
     if season.paused_at is not None or limits.verdict_seconds == 0:
         return None
@@ -278,7 +297,7 @@ def _add_comparison(
     text = f"comparison:{version.name} v{version.number}"
     standing = ComparisonStanding(margin=season.settings.verdicts.margin)
     seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
-    row = insert(_rows).values(
+    statement = insert(_comparisons).values(
         season_id=season.id,
         author_id=version.author_id,
         version_id=version.version_id,
@@ -288,7 +307,7 @@ def _add_comparison(
         cpu_ms=0,
         standing=msgspec.json.encode(standing).decode(),
     )
-    task = {"subject": insert_row(connection, row), "author_id": version.author_id}
+    task = {"subject": insert_row(connection, statement), "author_id": version.author_id}
     _TASKS.add(connection, now_ms, [task])
 
 
@@ -298,20 +317,20 @@ def _supersede(connection: Connection, comparison_id: int, now_ms: int) -> None:
 
 
 def _end_if_complete(
-    connection: Connection, row: Row[Any], number: int, now_ms: int, *, is_decided: bool
+    connection: Connection, row: Row[Any], block_number: int, now_ms: int, *, is_decided: bool
 ) -> None:
-    """End a comparison that has a verdict or all its blocks, and every one without CPU time left.
+    """End a comparison after a block if it has a verdict, all its blocks, or no CPU time left.
 
-    row         the comparison
-    number      that of its last block, from 0
-    is_decided  True if the block has led to a verdict
+    row           the comparison
+    block_number  the number of the block, from 0
+    is_decided    True if the block has led to a verdict
 
-    CPU time is given to a version for all its comparisons together: once it is used, those that
-    wait end as well. A comparison that another runner plays meanwhile ends with its next block.
+    A version has CPU time for all its comparisons together. Once it is used, those that wait end as
+    well, and one that another runner plays ends with its next block.
     """
     season, _ = by_id(connection, row.season_id)
     blocks, limits = season.settings.verdicts.blocks, limits_now(connection)
-    played_blocks = number + 1
+    played_blocks = block_number + 1
     if is_decided:
         _TASKS.end(connection, row.id, now_ms, TaskState.DECIDED)
     elif played_blocks >= blocks:
@@ -319,30 +338,31 @@ def _end_if_complete(
         _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=words)
     if _used_cpu_ms(connection, row) >= limits.verdict_seconds * 1000:
         words = f"the {limits.verdict_seconds} s that a version gets are used"
-        is_this = (_rows.c.id == row.id) & _TASKS.is_running
-        query = _COMPARISONS.with_only_columns(_rows.c.id)
+        is_this = (_comparisons.c.id == row.id) & _TASKS.is_running
+        query = _COMPARISONS.with_only_columns(_comparisons.c.id)
         query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this))
         for comparison_id in connection.execute(query).scalars().all():
             _TASKS.end(connection, comparison_id, now_ms, TaskState.SPENT, words=words)
 
 
 def _is_of_same_version(row: Row[Any]) -> ColumnElement[bool]:
-    """Return the condition of all comparisons of this one's version in its season."""
-    return and_(_rows.c.version_id == row.version_id, _rows.c.season_id == row.season_id)
+    """Return the condition of all comparisons of the same version in the same season as a row."""
+    return and_(
+        _comparisons.c.version_id == row.version_id, _comparisons.c.season_id == row.season_id
+    )
 
 
 def _used_cpu_ms(connection: Connection, row: Row[Any]) -> int:
-    """Return the CPU time, in ms, that all comparisons of this one's version have used."""
-    query = select(func.sum(_rows.c.cpu_ms)).where(_is_of_same_version(row))
+    """Return the CPU time, in ms, that all comparisons of the version in a row have used."""
+    query = select(func.sum(_comparisons.c.cpu_ms)).where(_is_of_same_version(row))
     return int(connection.execute(query).scalar_one())
 
 
 def _cpu_ms_left_this_hour(connection: Connection, now_ms: int) -> int:
-    """Return the CPU time, in ms, that is left for comparisons in the hour that ends now."""
+    """Return the CPU time, in ms, that comparisons may still use after those of the last hour."""
     last_hour = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > now_ms - HOUR_MS)
-    spent = connection.execute(last_hour).scalar() or 0
-    limits = limits_now(connection)
-    return limits.verdict_seconds_per_hour * 1000 - int(spent)
+    used_ms = int(connection.execute(last_hour).scalar() or 0)
+    return limits_now(connection).verdict_seconds_per_hour * 1000 - used_ms
 
 
 def _leasable(season: StoredSeason, has_state: ColumnElement[bool]) -> Select[tuple[int, int]]:
@@ -352,10 +372,10 @@ def _leasable(season: StoredSeason, has_state: ColumnElement[bool]) -> Select[tu
 
     has_state  the condition of their tasks
     """
-    query = _COMPARISONS.with_only_columns(_rows.c.id, _rows.c.author_id)
-    is_active = _rows.c.version_id.in_(_ACTIVE_VERSIONS)
-    query = query.where(_rows.c.season_id == season.id, is_active, has_state)
-    return query.order_by(_rows.c.cpu_ms, _rows.c.id)
+    query = _COMPARISONS.with_only_columns(_comparisons.c.id, _comparisons.c.author_id)
+    is_active = _comparisons.c.version_id.in_(_ACTIVE_VERSIONS)
+    query = query.where(_comparisons.c.season_id == season.id, is_active, has_state)
+    return query.order_by(_comparisons.c.cpu_ms, _comparisons.c.id)
 
 
 def _block_contents(connection: Connection, comparison_id: int) -> Iterator[bytes]:
@@ -372,8 +392,8 @@ def _block_contents(connection: Connection, comparison_id: int) -> Iterator[byte
 
 def _versions_of(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, BotVersion]:
     """Return the versions in rows of comparisons, and their opponents, by id."""
-    ids = {key for row in rows for key in (row.version_id, row.other_id)}
-    return versions_by_id(connection, sorted(ids))
+    version_ids = {row.version_id for row in rows} | {row.other_id for row in rows}
+    return versions_by_id(connection, sorted(version_ids))
 
 
 _read_standing = msgspec.json.Decoder(ComparisonStanding).decode
