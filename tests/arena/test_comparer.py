@@ -279,7 +279,7 @@ def test_the_words_of_a_verdict(
     (found, *_) = store.comparisons.of_season(store.seasons.get("s1"))
     after = ComparisonStanding(**standing)  # type: ignore[arg-type]
     changed = replace(found, standing=after, state=TaskState(state))
-    monkeypatch.setattr(store.comparisons, "listed", lambda *_: [changed])
+    monkeypatch.setattr(store.comparisons, "of_season", lambda *_: [changed])
 
     def line() -> VerdictLine:
         (line,) = show_verdicts(store, None, "anna", 2).verdicts

@@ -148,7 +148,7 @@ class Accounts(StorePart):
             return _token_line(_add_token(connection, author_id, token, now_ms, actor))
 
     def admin_token(self, author: str, token: NewToken, actor: Actor) -> Caller:
-        """Make an author an admin and store a token of theirs. A missing author is added.
+        """Make an author an admin and store a token of this author, who is added if missing.
 
         author  the author's name; "" stands for `FIRST_ADMIN`
 
@@ -156,9 +156,10 @@ class Accounts(StorePart):
         """
         with self._database.write() as connection:
             now_ms = now(connection)
-            row = author_named(connection, FIRST_ADMIN)  # perhaps an ordinary author
-            if not author and row is not None and row.role != Role.ADMIN:
-                raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
+            if not author:
+                row = author_named(connection, FIRST_ADMIN)
+                if row is not None and row.role != Role.ADMIN:
+                    raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
             author_id = ensure_author(connection, author or FIRST_ADMIN, now_ms)
             make_admin(connection, author_id, now_ms, actor)
             return _caller(_add_token(connection, author_id, token, now_ms, actor))
@@ -275,10 +276,10 @@ class Accounts(StorePart):
             return None
         day = now_ms - now_ms % DAY_MS
         if kind is SecretKind.TOKEN and (row.last_used is None or row.last_used < day):
-            used = update(_secrets).where(_secrets.c.id == row.id).values(last_used=day)
+            statement = update(_secrets).where(_secrets.c.id == row.id).values(last_used=day)
             # A full disk must not keep the caller out.
             with suppress(StoreUnavailable), self._database.write() as connection:
-                connection.execute(used)
+                connection.execute(statement)
         return _caller(row)
 
     def holder_by_id(self, secret_id: int) -> Caller | None:
@@ -301,17 +302,14 @@ class Accounts(StorePart):
         return self._database.checked_writes(check_holder)
 
     def end_all_secrets(self) -> int:
-        """End all codes, tokens and sessions, after a restore from a backup.
-
-        Returns their number.
-        """
+        """End all codes, tokens and sessions after a restore from a backup; return their number."""
         with self._database.write() as connection:
             now_ms = now(connection)
-            ended = end_secrets(connection, now_ms)
-            if ended:
+            count = end_secrets(connection, now_ms)
+            if count:
                 words = "codes, tokens and sessions have ended"
                 note(connection, now_ms, AuditKind.RESTORED, "ladder", words)
-        return ended
+        return count
 
 
 def _select_valid(kind: SecretKind, now_ms: int, author_id: int | None = None) -> Select[Any]:
@@ -319,16 +317,19 @@ def _select_valid(kind: SecretKind, now_ms: int, author_id: int | None = None) -
 
     author_id  only those of this author; None selects those of all
     """
-    query = _SECRETS_WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(now_ms)).order_by(
-        _secrets.c.id
-    )
-    return query if author_id is None else query.where(_secrets.c.author_id == author_id)
+    query = _SECRETS_WITH_AUTHORS.where(_secrets.c.kind == kind, is_valid(now_ms))
+    if author_id is not None:
+        query = query.where(_secrets.c.author_id == author_id)
+    return query.order_by(_secrets.c.id)
 
 
 def _valid_secrets(
     connection: Connection, kind: SecretKind, author_id: int | None = None
 ) -> Sequence[Row[Any]]:
-    """Return the valid secrets of a kind, the oldest first; None as the author selects all."""
+    """Return the valid secrets of a kind, the oldest first.
+
+    author_id  only those of this author; None selects those of all
+    """
     return connection.execute(_select_valid(kind, now(connection), author_id)).all()
 
 

@@ -148,9 +148,9 @@ def _queues(connection: Connection, now_ms: int) -> dict[str, QueueLoad]:
 
 
 def _runners(connection: Connection, now_ms: int) -> dict[str, str | None]:
-    """Return the runners that hold a lease or rest, by name.
+    """Return the names of all runners that hold a lease or rest.
 
-    The value of a resting runner is its reason, that of a working one is None.
+    A resting runner has the reason of its rest as its value, a working one has None.
     """
     is_leased = _tasks.state == TaskState.RUNNING
     leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > now_ms)
@@ -241,7 +241,7 @@ _INVISIBLE_KINDS = (
     AuditKind.STARVED,
 )
 """Kinds of entries in the audit log that change no public page."""
-_entries, _games, _people = schema.audit.c, schema.games.c, schema.person_games.c
+_entries, _games, _person_games = schema.audit.c, schema.games.c, schema.person_games.c
 _seasons, _analyses, _comparisons = schema.seasons.c, schema.analyses.c, schema.comparisons.c
 _task_columns = schema.tasks.c
 _LAST_ENTRY = (
@@ -280,7 +280,9 @@ The seed of a season stays secret until there are none.
 """
 _NAME: BindParameter[str] = bindparam("name")
 _SEQ_OF_GAME = select(_games.seq).where(_games.game_id == _NAME).scalar_subquery()
-_ID_OF_PERSON_GAME = select(_people.id).where(_people.game_id == _NAME).scalar_subquery()
+_ID_OF_PERSON_GAME = (
+    select(_person_games.id).where(_person_games.game_id == _NAME).scalar_subquery()
+)
 _IS_UNDER_WAY = _task_columns.state.in_((TaskState.QUEUED, TaskState.RUNNING))
 _IS_ANALYSIS = (_task_columns.kind == TaskKind.ANALYSIS) & (_task_columns.subject == _analyses.id)
 # Statements are constants, since building one takes longer than executing it.
@@ -304,7 +306,7 @@ class Changes(StorePart):
     """Numbers that change whenever pages on played games or closed seasons may change."""
 
     def of_game(self, game_id: str) -> LastChanges:
-        """Return the numbers of a played game and its analyses; it may be one of a person."""
+        """Return the numbers of a played game, rated or of a person, and of its analyses."""
         numbers = self._read_changes(_CHANGES_OF_GAME, game_id)
         assert numbers is not None  # a maximum is always one row
         return numbers

@@ -187,8 +187,8 @@ class Database:
         that the file alone is complete.
         """
         if self.path is not None and self._has_written:
-            # SQLite empties its log when the last connection closes, but another process may hold
-            # the file open. It is no error if that process makes this impossible now.
+            # SQLite itself empties the log only when the last connection of all processes closes.
+            # It is no error if another process makes this impossible now.
             no_error = suppress(StoreError, sqlite3.Error)
             with no_error, self.translating_errors(), self.engine.connect() as connection:
                 self.check_place(log=connection.info["log"])
@@ -368,8 +368,8 @@ class Database:
             table = schema.metadata.tables[error.table]
             with suppress(DBAPIError), self.engine.connect() as connection:
                 lines += _forbidden_values(connection, table, table.columns[error.column])
-        # The value of an expression names only one of its columns, but another one may be damaged:
-        # then look through the whole database.
+        # An error in an expression names only one of its columns, but another one may be damaged:
+        # then search the whole database.
         if not lines:
             lines = find_damage(self) or [str(error)]
         return StoreDamaged(lines[0], ladder=str(self))
@@ -387,7 +387,7 @@ _NOW = select(database_now())
 
 
 def now(connection: Connection) -> int:
-    """The database's clock in milliseconds since 1970."""
+    """Return the time of the database's clock in milliseconds since 1970."""
     return int(connection.execute(_NOW).scalar_one())
 
 
@@ -411,8 +411,10 @@ _UNKNOWN_OPTION = (
 _LOOKS_LIKE_URL = re.compile(r":.*@|password *=", re.IGNORECASE)
 """Text in a path that looks like a password, so that a URL without its scheme was meant."""
 _SEPARATORS = re.compile("[;=&?]")
-"""Characters that separate options in a URL. In the value of an option they mean that another
-option, such as a password, was swallowed."""
+"""Characters that separate options in a URL.
+
+In the value of an option they mean that another option, such as a password, is a part of it.
+"""
 _SECRET_OPTIONS = frozenset({"password", "sslpassword", "options"})
 """Options whose values PostgreSQL never repeats in a message."""
 
@@ -434,7 +436,8 @@ def _database_url(target: str) -> URL:
     if backend in ("postgres", "postgresql"):
         # With an unescaped @ or / in the password, the end of the password would be read as a host
         # or a database, and be shown. So there is exactly one @ if there is a user, else none.
-        if target.count("@") != (url.username is not None):
+        expected_count = 0 if url.username is None else 1
+        if target.count("@") != expected_count:
             raise StoreError(_UNREADABLE_URL)
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
@@ -452,15 +455,17 @@ def _connection_options(url: URL) -> dict[str, str]:
     try:
         from psycopg.pq import Conninfo
 
-        _, given = url.get_dialect()().create_connect_args(url)
+        _, arguments = url.get_dialect()().create_connect_args(url)
     except (ModuleNotFoundError, NoSuchModuleError):
         raise StoreError(_NO_DRIVER) from None
     except (ArgumentError, ValueError):
         raise StoreError(_UNREADABLE_URL) from None
-    options = {name: str(value) for name, value in given.items() if isinstance(value, str | int)}
-    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    has_odd_values = len(options) < len(given)
-    if has_odd_values or not options.keys() <= known:
+    options = {
+        name: str(value) for name, value in arguments.items() if isinstance(value, str | int)
+    }
+    known_names = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    has_odd_values = len(options) < len(arguments)
+    if has_odd_values or not options.keys() <= known_names:
         raise StoreError(_UNKNOWN_OPTION)
     public_values = [value for name, value in options.items() if name not in _SECRET_OPTIONS]
     if any(map(_SEPARATORS.search, public_values)):
@@ -529,23 +534,23 @@ def refuse_leftovers(path: Path) -> None:
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and the inode of a file, which a replaced file has not; None if absent."""
+    """Return the device and inode of a file, by which a replaced file is known; None if absent."""
     try:
-        state = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return state.st_dev, state.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _connect_sqlite(path: Path, seconds: float) -> sqlite3.Connection:
-    """Connect to the file at an absolute path; `seconds` is the timeout for other writers."""
+    """Connect to the file at an absolute path; `seconds` is how long a write waits for another."""
     # Without a mode, SQLite would create an empty file if the ladder was removed.
     uri = f"{path.as_uri()}?mode=rw" if _is_writable(path) else read_only_uri(path)
     return sqlite3.connect(uri, uri=True, timeout=seconds, check_same_thread=False)
 
 
 def _is_writable(path: Path) -> bool:
-    """Return True if this user may write the file and its folder, in which SQLite has a log."""
+    """Return True if this user may write the file and, for SQLite's log, its folder."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
@@ -564,7 +569,7 @@ def read_only_uri(path: Path) -> str:
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
     """Set up a new connection to SQLite, and note in its record if it has a write-ahead log."""
-    connection.isolation_level = None  # `_begin_sqlite` begins transactions, not the driver
+    connection.isolation_level = None  # transactions begin in `_begin_sqlite`, not in the driver
     for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
     connection.text_factory = _text_or_bytes
@@ -596,7 +601,7 @@ def _close_cursors(_connection: object, record: ConnectionPoolEntry, _state: obj
 
 
 def _text_or_bytes(content: bytes) -> str | bytes:
-    """Decode a text of SQLite; return its bytes if it is not UTF-8, as column types refuse."""
+    """Decode a text of SQLite; if it is not UTF-8, return its bytes, which column types refuse."""
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -612,8 +617,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
     SQLite may refuse the lock to a transaction that has read before.
     """
-    writer = connection.get_execution_options().get("deepsea_writer", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writer else "BEGIN")
+    is_writer = connection.get_execution_options().get("deepsea_writer", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
 
 
 _INCOMPLETE_SCHEMA = "a table or a column of it is missing; restore a backup"
@@ -690,7 +695,10 @@ def _refusal(where: str, error: DBAPIError) -> StoreError | None:
 
 
 def _refusal_of_kind(kind: type[StoreError], message: str, prefix: str) -> StoreError:
-    """Return an error of a kind; `prefix` is the key of its message to remote callers, if any."""
+    """Return an error of a kind, with its message to remote callers if it has one.
+
+    prefix  the key in `_PUBLIC_MESSAGES`
+    """
     if kind is StoreUnavailable:
         return StoreUnavailable(message, _PUBLIC_MESSAGES.get(prefix, ""))
     return kind(message)
@@ -850,8 +858,8 @@ def _contradictory_seasons(connection: Connection) -> Iterator[str]:
 def bots_without_version(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[str]:
     """Report bots without the version that is to play, among those that meet the conditions."""
     bots, versions = schema.bots, schema.bot_versions
-    current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
-    query = select(bots.c.id, bots.c.name, bots.c.version).outerjoin(versions, current)
+    is_current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
+    query = select(bots.c.id, bots.c.name, bots.c.version).outerjoin(versions, is_current)
     for row in connection.execute(query.where(versions.c.id.is_(None), *conditions)):
         bot = quoted(row.name, _SHOWN_CHARACTERS)
         yield f"table bots, row {row.id}: version is {row.version}, which {bot} does not have"
@@ -861,9 +869,9 @@ def _contradictory_games(connection: Connection) -> Iterator[str]:
     """Report gaps in the numbers of games, and seats in which other versions sat than planned."""
     games, seats, planned = schema.games, schema.game_seats, schema.job_seats
     query = select(func.count(), func.coalesce(func.max(games.c.seq), 0)).select_from(games)
-    count, last = connection.execute(query).one()
-    if count != last:
-        yield f"there are {count} games, but the last has the number {last}"
+    count, last_seq = connection.execute(query).one()
+    if count != last_seq:
+        yield f"there are {count} games, but the last has the number {last_seq}"
     is_same_seat = and_(seats.c.seq == games.c.seq, seats.c.seat == planned.c.seat)
     wrong_versions = (
         select(games.c.game_id, planned.c.seat)

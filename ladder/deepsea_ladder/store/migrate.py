@@ -29,8 +29,10 @@ _CREATE_REVISIONS = (
 )
 """Creates the table of Alembic, which takes longer to import than all tables take to be created."""
 _TABLES_OF_LADDERS_ONLY = {"bot_versions", "game_seats", "job_seats"}
-"""Tables by which a ladder is known. A database with one of them is a ladder, even if a damaged
-one that lacks others."""
+"""Tables by which a ladder is known.
+
+A database with one of them is a ladder, even if it is damaged and lacks others.
+"""
 _ROWS_PER_PORTION = 500
 
 
