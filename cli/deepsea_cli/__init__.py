@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from deepsea_cli.errors import ClosedPipe, Interrupted, exit_status, refuse_odd_arguments
-from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, documented
+from deepsea_cli.lazy import PROGRAM, LazyCommand, LazyGroup, add_examples
 
 SECTIONS = {
     "Your bot": {
@@ -141,4 +141,4 @@ def main() -> None:
     """Play Deep Sea Adventure between bots, show the games and verify their results."""
 
 
-documented(main, "")
+add_examples(main, "")

@@ -21,12 +21,12 @@ from deepsea_cli.options import (
     option,
     path_option,
     precision_option,
-    records_in,
+    record_paths_in,
     shared,
     whole_number,
     with_options,
 )
-from deepsea_cli.output import Progress, counted, print_json
+from deepsea_cli.output import Progress, print_json, with_progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -118,11 +118,11 @@ def command(options: AnalyseOptions) -> None:
 
         report(analyses, settings, show_all=options.all)
     if html is not None:
-        from deepsea_cli.pages import say_page, write_analyses
+        from deepsea_cli.pages import print_page_path, write_analyses
 
         write_analyses(html, analyses)
         if not options.json:
-            say_page(html)
+            print_page_path(html)
     if analysis.interrupted:
         raise Interrupted(analysis.interrupted)
 
@@ -149,7 +149,7 @@ def _load_games(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple
     Raises UserError if there are none, or if a game has no such seat as --seat.
     """
     games = []
-    record_paths = (records_in(path) if path.is_dir() else [path] for path in paths)
+    record_paths = (record_paths_in(path) if path.is_dir() else [path] for path in paths)
     for path in chain.from_iterable(record_paths):
         record = load_record(path)
         if settings.seat is not None and settings.seat >= len(record.seats):
@@ -171,6 +171,6 @@ def _analyse_games(
     """Analyse games with a line of progress, and return the analysis and its results by game."""
     from deepsea_arena.analysis import Analysis
 
-    analysis = Analysis(counted(games, "reading the records"), settings)
+    analysis = Analysis(with_progress(games, "reading the records"), settings)
     with Progress(analysis.steps, "steps", printed=True) as counter:
         return analysis, analysis.run(workers=workers, on_steps=counter.advance)

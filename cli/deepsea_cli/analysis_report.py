@@ -35,7 +35,7 @@ from deepsea_arena.weaknesses import (
     phrase_of,
 )
 from deepsea_cli.next_steps import STDIN, print_look, print_try
-from deepsea_cli.output import Column, count, counted, echo, grid, print_command, print_json
+from deepsea_cli.output import Column, count, echo, grid, print_command, print_json, with_progress
 from deepsea_referee.workbench.replay import game_at
 from deepsea_rules import narration
 from deepsea_rules.game import GameRecord, RecordSeat
@@ -317,10 +317,12 @@ def report_weaknesses(
     as_json  True to print one JSON document
     """
     doing = "looking for habits"
-    games_before = {bot.name: games for bot, games in games_of_bots(counted(before, doing)).items()}
+    games_before = {
+        bot.name: games for bot, games in games_of_bots(with_progress(before, doing)).items()
+    }
     weaknesses_of_bots = [
         find_weaknesses(bot.name, games, games_before.get(bot.name, ()))
-        for bot, games in games_of_bots(counted(analyses, doing)).items()
+        for bot, games in games_of_bots(with_progress(analyses, doing)).items()
         if settings.bot in (None, bot.name) and (not games_before or bot.name in games_before)
     ]
     if as_json:

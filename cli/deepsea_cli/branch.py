@@ -20,11 +20,11 @@ from deepsea_cli.options import (
     argument,
     complete_bot,
     load_record,
-    looked_at,
-    naming,
     new_file_option,
     number_option,
     option,
+    path_in_errors,
+    show_hints,
     whole_number,
     with_options,
 )
@@ -82,14 +82,14 @@ def command(options: BranchOptions) -> None:
     from deepsea_referee.workbench.replay import branch, original_bots
 
     original = load_record(options.record)
-    with naming(options.record):
+    with path_in_errors(options.record):
         verify(original)
     seats = len(original.seats)
     if len(bots) not in (0, 1, seats):
         raise UserError(f"name one bot for all seats, or {seats}, one for each; not {len(bots)}")
-    specs = [looked_at(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
+    specs = [show_hints(resolve(bot)) for bot in bots] * (seats if len(bots) == 1 else 1)
     if not specs:
-        specs = [looked_at(bot) for bot in original_bots(original, bots_beside(options.record))]
+        specs = [show_hints(bot) for bot in original_bots(original, bots_beside(options.record))]
         echo(f"programs: {', '.join(map(_seat_program, range(seats), specs, original.seats))}")
     if options.games > 1:
         _play_with_other_dice(original, at, specs, options.action, options.games)
@@ -237,10 +237,10 @@ def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_
     if at is not None:
         refuse_decision(game, at)
     number = game.decisions[at].seat if at is not None else SEAT_LETTERS.index(str(seat))
-    with naming(record):
+    with path_in_errors(record):
         replay = Replay(game, number)
     recorded = game.seats[number]
-    spec = looked_at(resolve(bot) if bot else original_bot(recorded, bots_beside(record)))
+    spec = show_hints(resolve(bot) if bot else original_bot(recorded, bots_beside(record)))
     player = load(spec)
     letter = SEAT_LETTERS[number]
     echo(f"{spec.name} replays seat {letter} of game {game.game_id}, which {recorded.name} played")

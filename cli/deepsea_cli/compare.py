@@ -24,7 +24,6 @@ from deepsea_cli.options import (
     flag,
     group,
     json_option,
-    looked_at,
     margin_option,
     option,
     path_option,
@@ -32,6 +31,7 @@ from deepsea_cli.options import (
     seed_option,
     seed_text,
     shared,
+    show_hints,
     whole_number,
     with_options,
 )
@@ -103,9 +103,9 @@ def command(options: CompareOptions) -> None:
 
     text = seed_text(play.seed, out, BlockSettings.kind)
     settings = BlockSettings.of(
-        looked_at(resolve(options.a)),
-        looked_at(resolve(options.b)),
-        [looked_at(resolve(bot)) for bot in split_list(options.field)],
+        show_hints(resolve(options.a)),
+        show_hints(resolve(options.b)),
+        [show_hints(resolve(bot)) for bot in split_list(options.field)],
         options.seats,
         blocks=options.blocks or (BLOCKS_UNTIL_DECIDED if options.until_decided else BLOCKS),
         seed_text=text,
@@ -139,7 +139,7 @@ def command(options: CompareOptions) -> None:
         print_json(verdict_report.comparison_document(games))
     elif comparison.blocks:
         verdict_report.report_comparison(games)
-        plot_file.say_where()
+        plot_file.print_path()
     page.open()
     blocks, decided = comparison.blocks, comparison.verdict is not None
     status = verdict_report.verdict_status
@@ -210,7 +210,7 @@ def rank(options: RankOptions) -> None:
     text = seed_text(play.seed, out, RankSettings.kind)
     max_games = options.games or (GAMES_UNTIL_DECIDED if options.until_decided else GAMES)
     settings = RankSettings(
-        bots=[looked_at(resolve(bot)) for bot in options.bots],
+        bots=[show_hints(resolve(bot)) for bot in options.bots],
         players=seats_for(len(options.bots), options.seats),
         games=max_games,
         seed_text=text,
@@ -295,14 +295,14 @@ def tune(options: TuneOptions) -> None:
 
     play, out, plot = options.play, options.out, options.plot
     limit, mine = Budget.parse(options.budget), subject(options.bot)
-    looked_at(mine.bot)
+    show_hints(mine.bot)
     text = seed_text(play.seed, out, KIND)
     start = mine.with_values(mine.start)
     field = [] if options.against == NO_FIELD else split_list(options.against)
     settings = BlockSettings.of(
         start,
         start,
-        [looked_at(resolve(name)) for name in field],
+        [show_hints(resolve(name)) for name in field],
         options.seats,
         blocks=1,
         seed_text=text,

@@ -30,17 +30,26 @@ from deepsea_cli.options import (
     group,
     json_option,
     load_record,
-    looked_at,
     option,
     path_option,
     precision_option,
     seed_option,
     seed_text,
     shared,
+    show_hints,
     whole_number,
     with_options,
 )
-from deepsea_cli.output import Progress, count, counted, echo, fit, print_command, print_json, width
+from deepsea_cli.output import (
+    Progress,
+    count,
+    echo,
+    fit,
+    print_command,
+    print_json,
+    width,
+    with_progress,
+)
 from deepsea_rules.game import GameRecord
 from deepsea_rules.scoring import placement_scores
 from deepsea_sdk.coach.decisions import Effort
@@ -174,7 +183,7 @@ def command(options: ImproveOptions) -> None:
     from deepsea_referee.results_folder import FolderWriter, ResultsFolder
     from deepsea_referee.workbench.versions import Versions
 
-    mine = looked_at(resolve(options.bot))
+    mine = show_hints(resolve(options.bot))
     name = mine.name.removesuffix(mine.parameters)
     folder = options.out or Path("runs") / f"improve-{name}"
     versions = Versions(folder, name)
@@ -184,7 +193,7 @@ def command(options: ImproveOptions) -> None:
         panel = [sample(bot_name) for bot_name in panel_names]
     else:
         panel_names = split_list(options.against)
-        panel = [looked_at(resolve(bot_name)) for bot_name in panel_names]
+        panel = [show_hints(resolve(bot_name)) for bot_name in panel_names]
     text = seed_text(options.play.seed)
     settings = MatchSettings(
         bots=[mine, *panel], games=options.games, tables=None, **options.play.settings(text)
@@ -239,7 +248,7 @@ def _choose_rival(versions: Versions, mine: BotSpec, argument: str | None) -> _R
     from deepsea_referee.bots.resolve import resolve
 
     if argument is not None:
-        bot = looked_at(resolve(argument))
+        bot = show_hints(resolve(argument))
         return _Rival(bot.name, argument, bot, is_best=False)
     best = versions.best
     if best is None or best.run.digest == mine.digest:
@@ -380,7 +389,7 @@ def _deviations(
     from deepsea_arena.weaknesses import games_of_bots
 
     settings = AnalysisSettings(run.effort, bot=name, deviations=True)
-    analysis = Analysis(counted(records, "reading the records"), settings)
+    analysis = Analysis(with_progress(records, "reading the records"), settings)
     check_time = run.limit(share)
     with Progress(analysis.steps, "decisions", printed=True) as progress:
 
@@ -395,7 +404,7 @@ def _deviations(
     if analysis.interrupted:
         run.ended = True
         run.ended_at = f"{run.result.games} games, while decisions were judged"
-    for seat, games in games_of_bots(counted(analyses, "looking for habits")).items():
+    for seat, games in games_of_bots(with_progress(analyses, "looking for habits")).items():
         if seat.name == name:
             return games
     return []

@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         command.short_help = entry.line
-        return documented(command, f"{self._words} {cmd_name}".strip())
+        return add_examples(command, f"{self._words} {cmd_name}".strip())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -124,7 +124,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
 
 
-def documented(command: click.Command, words: str) -> click.Command:
+def add_examples(command: click.Command, words: str) -> click.Command:
     """Add the examples and `--help-all` to the help of a command, and return the same command.
 
     words  words that call the command, as in EXAMPLES and RARE

@@ -22,6 +22,7 @@ from deepsea_cli.options import (
     browser_option,
     clock_option,
     cluster_option,
+    command_hints,
     complete_bot,
     flag,
     freeze_option,
@@ -29,7 +30,6 @@ from deepsea_cli.options import (
     isolation_option,
     json_option,
     load_rules,
-    looked_at,
     option,
     records_option,
     refuse_workers_of_cluster,
@@ -37,7 +37,7 @@ from deepsea_cli.options import (
     seed_option,
     seed_text,
     shared,
-    shown_hints,
+    show_hints,
     whole_number,
     with_options,
     workers_option,
@@ -119,7 +119,7 @@ def command(options: MatchOptions) -> None:
     from deepsea_referee.bots.resolve import resolve
     from deepsea_referee.system import SYSTEM
 
-    specs = [looked_at(resolve(bot)) for bot in options.bots]
+    specs = [show_hints(resolve(bot)) for bot in options.bots]
     # A child process tests the sandbox while this one imports gRPC.
     with SYSTEM.start_sandbox_test(options.level) as sandbox_test:
         from deepsea_cli import match_report
@@ -148,7 +148,7 @@ def command(options: MatchOptions) -> None:
         output=OutputPlan(
             folder=options.out,
             shown=_bots_with_output(options.show_output, options.bots, specs),
-            hints=None if options.quiet else shown_hints(),
+            hints=None if options.quiet else command_hints(),
         ),
     )
     page = PlayedGamesPage(wanted=options.browser)
@@ -179,7 +179,7 @@ def command(options: MatchOptions) -> None:
         if tables > result.tables == 1 < result.games:
             echo("one table: not every bot declares concurrent_games (see check)")
         if result.games:
-            plot_file.say_where()
+            plot_file.print_path()
     page.open()
     where = f"; their records are in {options.out}" if options.out and result.games else ""
     raise_early_end(ended, f"{result.games} of {options.games} games{where}")

@@ -292,7 +292,7 @@ def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
     return [*items, CompletionItem(word, type="file")]
 
 
-def shown_hints() -> Hints:
+def command_hints() -> Hints:
     """Return the hints that the running command has shown, to show none of them again."""
     from deepsea_referee.bots.output import Hints
 
@@ -301,7 +301,7 @@ def shown_hints() -> Hints:
     return hints
 
 
-def looked_at(bot: BotSpec) -> BotSpec:
+def show_hints(bot: BotSpec) -> BotSpec:
     """Show hints on the program of a bot, such as a misspelt method, and return the same bot.
 
     A command shows each hint once, and none with --quiet.
@@ -309,7 +309,7 @@ def looked_at(bot: BotSpec) -> BotSpec:
     from deepsea_referee.bots.output import hints_of
 
     if not click.get_current_context().params.get("quiet"):
-        shown_hints().show(bot, hints_of(bot))
+        command_hints().show(bot, hints_of(bot))
     return bot
 
 
@@ -472,7 +472,7 @@ class GroupPlay:
             "rules": load_rules(self.rules),
             "time_control": TimeControl.parse(self.clock),
             "seed": seed_from_text(text),
-            "output": OutputPlan(hints=shown_hints()),
+            "output": OutputPlan(hints=command_hints()),
         }
 
 
@@ -528,7 +528,7 @@ def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> 
     return text
 
 
-def needs_linux(command_name: str) -> None:
+def require_linux(command_name: str) -> None:
     """Raise UserError if this system is not Linux."""
     from deepsea_referee.system import SYSTEM
 
@@ -538,14 +538,14 @@ def needs_linux(command_name: str) -> None:
         )
 
 
-def plays_here(command_name: str) -> None:
+def prepare_machine(command_name: str) -> None:
     """Prepare this machine for bots, before the command starts a thread or a process.
 
     Raises UserError if this system is not Linux.
     """
     from deepsea_referee.system import SYSTEM
 
-    needs_linux(command_name)
+    require_linux(command_name)
     SYSTEM.make_room()
 
 
@@ -560,7 +560,7 @@ def load_rules(text: str) -> RuleSet:
         raise InvalidRules(f"{text}: {error}") from None
 
 
-def records_in(folder: Path) -> list[Path]:
+def record_paths_in(folder: Path) -> list[Path]:
     """Return the paths of the records in a match's folder, in the order of its games.
 
     Raises UserError if there are none.
@@ -573,12 +573,12 @@ def records_in(folder: Path) -> list[Path]:
 
 def load_record(path: Path) -> GameRecord:
     """Load the record in a file, or from stdin for `-`; raises InvalidRecord if it is damaged."""
-    with naming(Path("stdin") if str(path) == "-" else path):
+    with path_in_errors(Path("stdin") if str(path) == "-" else path):
         return GameRecord.from_json(read_text(path))
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def path_in_errors(path: Path) -> Iterator[None]:
     """Add the path of the record's file to an InvalidRecord that is raised in the block."""
     try:
         yield

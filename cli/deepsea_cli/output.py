@@ -150,7 +150,7 @@ def print_command(program: str, *words: str) -> None:
     which this program runs, if the shell would start others.
     """
     if program == PROGRAM:
-        program = called()
+        program = program_call()
     elif program in ("python", "pip") and not _is_environment_active():
         words = words if program == "python" else ("-m", "pip", *words)
         program = sys.executable
@@ -163,7 +163,7 @@ def _is_environment_active() -> bool:
     return path is not None and Path(path).parent.samefile(Path(sys.executable).parent)
 
 
-def called() -> str:
+def program_call() -> str:
     """Return the word that calls this program: its name, or its path if the name finds another."""
     path = Path(sys.argv[0])
     if path.name != PROGRAM:  # python -m deepsea_cli
@@ -224,7 +224,7 @@ def percent(share: float | None, digits: int = 0) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
-def span(first: int | None, last: int | None) -> str:
+def rank_range(first: int | None, last: int | None) -> str:
     """Return a range of ranks in few characters: "2", "2-4", or "-" if it is not known."""
     if first is None:
         return "-"
@@ -433,13 +433,13 @@ class Progress(AbstractContextManager["Progress"]):
 
 
 @contextmanager
-def counting(games: int) -> Iterator[Callable[[int], object]]:
+def games_progress(games: int) -> Iterator[Callable[[int], object]]:
     """Show progress on so many games; yield a function that takes the number of further games."""
     with Progress(games, printed=True) as counter:
         yield counter.advance
 
 
-def counted(games: Sequence[_T], doing: str) -> Iterator[_T]:
+def with_progress(games: Sequence[_T], doing: str) -> Iterator[_T]:
     """Yield the games one after the other, and show progress.
 
     doing  words for what the caller does with each game, such as "reading the records"
@@ -458,12 +458,12 @@ def minute(time: datetime | None) -> str:
     return "-" if time is None else time.strftime("%Y-%m-%d %H:%M")
 
 
-def beginning(digest: str) -> str:
+def short_digest(digest: str) -> str:
     """Return the first characters of a SHA-256 in hex, as pages show it."""
     return f"{digest[:16]}..."
 
 
-def skill(mu: float, high: float) -> str:
+def skill_text(mu: float, high: float) -> str:
     """Return a skill with half the width of its interval; `high` is the interval's upper end."""
     return f"{mu:.1f} ±{high - mu:4.1f}"
 
@@ -473,7 +473,7 @@ def closed_or_paused(season: SeasonInfo) -> str:
     return ", closed" if season.closed_at else ", paused" if season.paused_at else ""
 
 
-def peculiarities(season: SeasonInfo) -> Iterator[str]:
+def unusual_settings(season: SeasonInfo) -> Iterator[str]:
     """Yield a line for each setting of a season that differs from the usual one."""
     from deepsea_ladder.season import BotLimits
 
@@ -555,7 +555,7 @@ def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
         column._replace(spare=0) if column.field == "version" and has_former_versions else column
         for column in COLUMNS
     ]
-    return [*columns_of(columns, lines, {"mu": lambda line: skill(line.mu, line.high)})]
+    return [*columns_of(columns, lines, {"mu": lambda line: skill_text(line.mu, line.high)})]
 
 
 def print_table(page: Standings, *, whole_head: bool = False) -> None:
@@ -577,5 +577,5 @@ def print_table(page: Standings, *, whole_head: bool = False) -> None:
         click.echo()
         echo(f"not shown: {count(page.not_listed, 'bot')} taken out; --all shows them")
     click.echo()
-    head = season.head if whole_head else f"{beginning(season.head)} (--json has all of it)"
+    head = season.head if whole_head else f"{short_digest(season.head)} (--json has all of it)"
     echo(f"head {season.place}: {head}")

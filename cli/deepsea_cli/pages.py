@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.options import load_record, naming, new_file_option
-from deepsea_cli.output import counted, echo
+from deepsea_cli.options import load_record, new_file_option, path_in_errors
+from deepsea_cli.output import echo, with_progress
 from deepsea_referee.errors import UserError
 from deepsea_rules.game import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -57,13 +57,13 @@ def show_page(
     games = []
     for path in paths[:max_games]:
         record = load(path)
-        with naming(path):
+        with path_in_errors(path):
             games.append(_page_game(path, record, notes=notes_beside(path)))
     note = _omission_note(len(paths), max_games)
     page = target or _private_page()
     write_atomically(page, game_page(games, note))
     if target is not None:
-        say_page(target)
+        print_page_path(target)
     if note:
         echo(f"{page}: {note}; for another one, name its record instead of the folder")
     if browser:
@@ -115,7 +115,7 @@ class PlayedGamesPage:
             webbrowser.open(page.as_uri())
 
 
-def say_page(page: Path) -> None:
+def print_page_path(page: Path) -> None:
     """Print the path of a page that was written."""
     echo(f"page: {page}, to open in a browser")
 
@@ -132,7 +132,7 @@ def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
             notes=notes_beside(Path(analysis.name)),
             analysis=analysis,
         )
-        for analysis in counted(analyses[:MAX_GAMES], "drawing the games")
+        for analysis in with_progress(analyses[:MAX_GAMES], "drawing the games")
     ]
     write_atomically(target, game_page(games, _omission_note(len(analyses), MAX_GAMES)))
 
@@ -258,7 +258,7 @@ class PlotFile:
         )
         write_plot(self._path, data.title, data.facts, charts_of(data))
 
-    def say_where(self) -> None:
+    def print_path(self) -> None:
         """Print the path of the file, if there is one."""
         if self._path is not None:
             echo(f"plots: {self._path}")

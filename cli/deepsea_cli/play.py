@@ -27,19 +27,19 @@ from deepsea_cli.options import (
     Seat,
     argument,
     bot_uids_option,
+    command_hints,
     complete_bot,
     flag,
     freeze_option,
     isolation_option,
     load_rules,
-    looked_at,
     option,
     records_option,
     rules_option,
     seed_option,
     seed_text,
     shared,
-    shown_hints,
+    show_hints,
     whole_number,
     with_options,
 )
@@ -109,7 +109,7 @@ def command(options: PlayOptions) -> None:
     from deepsea_referee.system import SYSTEM
 
     bots = options.bots
-    specs = [looked_at(resolve(bot)) for bot in bots] if bots else [*map(sample, OPPONENTS)]
+    specs = [show_hints(resolve(bot)) for bot in bots] if bots else [*map(sample, OPPONENTS)]
     if len(specs) >= MAX_PLAYERS:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
     you = BotSpec(checked("name", options.name), (), None, "")
@@ -135,7 +135,7 @@ def command(options: PlayOptions) -> None:
         games=options.games or (MAX_BROWSER_GAMES if options.browser else 1),
         rules=rules,
         seed=seed_from_text(text),
-        output=OutputPlan(folder=options.out, hints=shown_hints()),
+        output=OutputPlan(folder=options.out, hints=command_hints()),
     )
     control = None if options.clock is None else TimeControl.parse(options.clock)
     with ExitStack() as stack:

@@ -23,10 +23,10 @@ from deepsea_cli.options import (
     decimal_option,
     flag,
     load_record,
-    naming,
     new_file_option,
     option,
-    records_in,
+    path_in_errors,
+    record_paths_in,
     shared,
     whole_number,
     with_options,
@@ -99,7 +99,7 @@ def command(options: ShowOptions) -> None:
         raise click.UsageError(
             "--events, --at, --turn, --frames or --seat, and --html exclude each other"
         )
-    paths = records_in(record) if record.is_dir() and not options.ladder else [record]
+    paths = record_paths_in(record) if record.is_dir() and not options.ladder else [record]
     if len(paths) > 1 and not page:
         needs_one = options.events or options.step or decisions
         _list_games(paths, needs_one=needs_one or at is not None or turn is not None)
@@ -115,7 +115,7 @@ def command(options: ShowOptions) -> None:
     if viewer is not None and not options.frames:
         _print_seat(path, game_record, viewer)
         return
-    with naming(path):
+    with path_in_errors(path):
         game = verify(game_record)
     if options.frames:
         _print_frames(game_record, game, viewer)
@@ -149,7 +149,7 @@ def _list_games(paths: Sequence[Path], *, needs_one: bool) -> None:
         raise UserError(f"{paths[0].parent}: {len(paths)} games; name one, such as {paths[0]}")
     for path in paths[:LISTED]:
         record = load_record(path)
-        with naming(path):
+        with path_in_errors(path):
             verify(record)
         by_placement = sorted(
             zip(record.placements, record.seats, record.points, strict=True),
@@ -241,7 +241,7 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
     from deepsea_referee.workbench.replay import Replay, control_of
 
     notes = notes_beside(path)
-    with naming(path):
+    with path_in_errors(path):
         replay = Replay(record, seat)
     control = control_of(record)
     letter = SEAT_LETTERS[seat]

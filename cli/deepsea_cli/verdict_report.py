@@ -15,7 +15,7 @@ import click
 
 from deepsea_cli.errors import DONE, NEGATIVE, EndedEarly, raise_early_end
 from deepsea_cli.match_report import explain_faults
-from deepsea_cli.output import Column, count, echo, grid, span
+from deepsea_cli.output import Column, count, echo, grid, rank_range
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable
 
@@ -337,7 +337,7 @@ def _columns(ranking: Ranking, names: Sequence[str], *, empty: str) -> list[Colu
     ]
     if any(ranking.faults):
         columns.append(Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1))
-    columns.append(Column("ranks", [span(*ranking.ranks(bot)) for bot in order]))
+    columns.append(Column("ranks", [rank_range(*ranking.ranks(bot)) for bot in order]))
     verdicts = []
     for rank, bot in zip(ranks, order, strict=True):
         # The best bot has no column of its own, because no bot is ranked above it.

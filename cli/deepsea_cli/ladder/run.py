@@ -30,7 +30,7 @@ from deepsea_cli.options import (
     cluster_option,
     decimal_option,
     number_option,
-    plays_here,
+    prepare_machine,
     workers_option,
 )
 from deepsea_cli.output import (
@@ -230,7 +230,7 @@ def run(
     Exit status: 0 done, or with --forever ended by SIGTERM, 1 too many games failed, 130
     interrupted.
     """
-    plays_here("ladder run")
+    prepare_machine("ladder run")
     check_is_here(store_text)
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
@@ -332,7 +332,7 @@ def tournament(
         else:
             _print_begun(report.tournament, location.remote.url)
         return
-    plays_here("ladder tournament")
+    prepare_machine("ladder tournament")
     from deepsea_arena.runner import RunStopped, open_ladder
     from deepsea_arena.tournament_run import TournamentRequest, play_tournament
 

@@ -28,15 +28,15 @@ from deepsea_cli.ladder.options import (
     store_option,
 )
 from deepsea_cli.output import (
-    beginning,
     count,
     echo,
     minute,
-    peculiarities,
     percent,
     print_document,
     print_extensions,
     print_table,
+    short_digest,
+    unusual_settings,
 )
 from deepsea_referee.errors import UserError
 
@@ -257,9 +257,9 @@ def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
         f"season {season.name}: rules {season.rules!r}, {seats} seats, "
         f"clock {season.clock}, isolation {season.isolation}"
     )
-    for line in peculiarities(season):
+    for line in unusual_settings(season):
         echo(line)
-    commitment = beginning(season.commitment)
+    commitment = short_digest(season.commitment)
     echo(f"commitment to its games' seed: {commitment} (`ladder status --json` has all of it)")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")

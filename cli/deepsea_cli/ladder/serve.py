@@ -20,10 +20,10 @@ import click
 from deepsea_bundle.atomic import write_atomically
 from deepsea_cli.ladder.options import check_is_here, store_option, until_option
 from deepsea_cli.options import (
-    needs_linux,
     number_option,
     path_option,
-    plays_here,
+    prepare_machine,
+    require_linux,
     workers_option,
 )
 from deepsea_cli.output import count, echo
@@ -97,9 +97,9 @@ def serve(
     if no_run and (workers is not None or until is not None):
         raise UserError("--workers and --until are those of the runner, and --no-run starts none")
     if no_run:
-        needs_linux("ladder serve")
+        require_linux("ladder serve")
     else:
-        plays_here("ladder serve")
+        prepare_machine("ladder serve")
     check_is_here(store_text)
     from deepsea_web.serve import ServeOptions, serve
 

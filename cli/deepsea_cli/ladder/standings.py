@@ -24,7 +24,7 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.options import SEAT, needs_linux, number_option
+from deepsea_cli.options import SEAT, number_option, require_linux
 from deepsea_cli.output import (
     Column,
     count,
@@ -500,7 +500,7 @@ def _analyse_here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
 
     analysis = store.analyses.request(game_id, None, plan(), store.settings.limits())
     if wait and not analysis.state.is_final:
-        needs_linux("ladder analyse --wait with a ladder here")
+        require_linux("ladder analyse --wait with a ladder here")
         from deepsea_arena.background_work import do_now
         from deepsea_arena.handlers import ANALYSES
 

@@ -21,11 +21,10 @@ from deepsea_arena.api.submissions import MOST_SUBMISSIONS, Archive
 from deepsea_arena.run_report import RunWatcher
 from deepsea_cli.errors import NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import Location, Target, location_option, open_store
-from deepsea_cli.options import bot_uids_option, complete_bot, number_option, plays_here
+from deepsea_cli.options import bot_uids_option, complete_bot, number_option, prepare_machine
 from deepsea_cli.output import (
     Column,
     Progress,
-    beginning,
     echo,
     echo_lines,
     grid,
@@ -33,6 +32,7 @@ from deepsea_cli.output import (
     print_command,
     print_document,
     print_error,
+    short_digest,
 )
 from deepsea_referee.errors import UserError
 from deepsea_sdk.entropy import fresh_token
@@ -88,7 +88,7 @@ def submit(
     elif author is None:
         raise click.UsageError("Missing option '--author'.", ctx)
     else:
-        plays_here("ladder submit to a ladder here")
+        prepare_machine("ladder submit to a ladder here")
         bundle = bundle_for_ladder(path, name)
         submission = _submit_here(location, bundle, author)
     _print_outcome(submission, bundle, path)
@@ -326,7 +326,7 @@ def _print_outcome(submission: Submission, bundle: BotBundle, path: str) -> None
     if submission.state == "accepted":
         from deepsea_referee.workbench.advice import files
 
-        bot, digest = submission.bot, beginning(submission.digest)
+        bot, digest = submission.bot, short_digest(submission.digest)
         echo(f"{bot} version {submission.version} by {submission.author} is on the ladder")
         echo(f"digest {digest} (`ladder bot {bot} --json` has all of it)")
         echo(files(bundle).found)

@@ -18,17 +18,17 @@ from deepsea_cli.ladder.options import (
     season_option,
     store_option,
 )
-from deepsea_cli.options import needs_linux, number_option, path_option
+from deepsea_cli.options import number_option, path_option, require_linux
 from deepsea_cli.output import (
     closed_or_paused,
     count,
-    counting,
     echo,
+    games_progress,
     minute,
-    peculiarities,
     print_check,
     print_extensions,
     print_json,
+    unusual_settings,
 )
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.limits import size_in_words
@@ -77,7 +77,7 @@ def doctor(
 
     Exit status: 0 all is well, 1 something must be done.
     """
-    needs_linux("ladder doctor")
+    require_linux("ladder doctor")
     from deepsea_arena.doctor import examine
 
     with open_store(store_text) as store:
@@ -166,7 +166,7 @@ def _print_season(status: SeasonStatus) -> None:
     for name in status.unknown_panel:
         echo(f"  no bot has the name {name!r}, which is in its [verdicts] panel")
     echo(f"  head {season.place}: {season.head}")
-    for line in peculiarities(season):
+    for line in unusual_settings(season):
         echo(f"  {line}")
     print_extensions(status.extensions)
     if (rate := status.games_per_second) is not None:
@@ -343,7 +343,7 @@ def refold(
         else:
             options: dict[str, Any] = {}
             if records:
-                options = {"workers": workers or SYSTEM.cpus(), "progress": counting}
+                options = {"workers": workers or SYSTEM.cpus(), "progress": games_progress}
             rating_checks = check_ratings(store, season_name, records=records, **options)
             for rating_check in rating_checks:
                 _print_rating_check(rating_check, with_records=records)
