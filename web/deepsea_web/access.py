@@ -1,21 +1,21 @@
-"""Access: the address of the site, the clients that it answers, the headers and hosts of every
-response, and requests from other sites.
+"""Access to the site: its address, the clients that it answers, and their connections.
 
-Invariants: every status has the policy, errors too; a request for another host's name is refused,
-so that no foreign page can reach this one by a name of its own (DNS rebinding), and one with two
-lengths, which a proxy and this server may cut differently (request smuggling); without TLS of its
-own, nobody beyond this machine is answered but the proxies that the operator trusts; a header
-X-Forwarded-For is believed if it comes from these proxies, and what others pass on is refused; a
-client whom a proxy does not name is unknown, and never this machine; the site answers to the names
-of its public address and of this machine, and to no other.
+Start reading at Access and Gate, which decide on every request; Connection limits what a client may
+do before and after a request.
 
-Connections to the site: the socket, its certificate, and limits before and after a request.
+Invariants of requests: every response has the headers of the policy, errors too; a request for
+another host's name is refused, so that no foreign page can reach this site by a name of its own
+(DNS rebinding), and so is a request with two lengths, which a proxy and this server might cut
+differently (request smuggling); without TLS of its own, the site answers only this machine and the
+proxies that the operator trusts; a header X-Forwarded-For is believed only from these proxies, and
+requests of other proxies are refused; a client whom a proxy does not name is unknown, and never
+this machine; the site answers to the names of its public address and of this machine alone.
 
-Invariants: a request has to be there within PATIENCE_S of its first byte or of the connection, and
-an answer has to be read within `answer_seconds`, so that nobody holds connections by silence or
-slowness; an address has so many of them, but not one that may be everybody's; bytes that are no
-HTTP get 400 with the policy's headers, as everything does; a handshake has the certificate that is
-in the files then; no cipher has CBC, nor a secret that comes out with the key.
+Invariants of connections: a request has to arrive within PATIENCE_S of its first byte or of the
+connection, and a response has to be read within `answer_seconds`, so that nobody holds connections
+by silence or slowness; the connections of an address are limited, unless it may be everybody's;
+bytes that are no HTTP get 400 with the headers of the policy; a handshake uses the certificate that
+is in the files at that time; every cipher has forward secrecy and none has CBC.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ CSP = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'"
 )
+"""The policy for pages: everything from this site alone, and no inline scripts or styles."""
 HEADERS = {
     "Content-Security-Policy": CSP,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -59,11 +60,13 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+"""The headers of the policy, which every response has."""
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+"""The names of this machine."""
 _PORT = re.compile(r":[0-9]*\Z")
 Address = IPv4Address | IPv6Address
 UNKNOWN = "unknown"
-"""The address of every client whom no header of a trusted proxy names; they share its limits."""
+"""The address of all clients whom a trusted proxy does not name; they share one set of limits."""
 _PASSED_ON = re.compile("x-forwarded-.+|forwarded|x-real-ip|via")
 """The headers that a proxy adds to a request, in lower case."""
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
@@ -78,14 +81,15 @@ class Access:
     origin: str
     """Scheme, host and port of its addresses, such as `https://example.org`."""
     prefix: str = ""
-    """The path that all of its addresses begin with, such as `/ladder`; none ends with a slash."""
+    """The path with which its addresses begin, such as `/ladder`, without a slash at its end."""
     hosts: frozenset[str] = frozenset(LOOPBACK)
-    """The names that requests may call it by."""
+    """The host names that requests may use for the site."""
     proxies: frozenset[Address] = frozenset()
+    """The addresses of the proxies that the operator trusts."""
     everybody: bool = False
-    """True if clients beyond this machine need no proxy."""
-    refused: set[str] = field(default_factory=set, compare=False, repr=False)
-    """The first proxy that was refused."""
+    """True if clients on other machines need no proxy, since the site has TLS of its own."""
+    logged_proxies: set[str] = field(default_factory=set, compare=False, repr=False)
+    """The first untrusted proxy whose refusal was logged; empty until then."""
 
     @property
     def is_local(self) -> bool:
@@ -94,66 +98,69 @@ class Access:
         return is_loopback(host) and not (self.proxies or self.everybody)
 
     def keeps_secrets(self, client: str) -> bool:
-        """True if nobody but the server reads what a client at this address sends."""
+        """Return True if only the server can read the data that a client at this address sends."""
         return self.origin.startswith("https:") or is_loopback(client)
 
     def is_shared(self, peer: str) -> bool:
-        """True if a peer may be everybody: this machine, or a trusted proxy."""
+        """Return True if a peer may stand for many clients: this machine, or a trusted proxy."""
         return is_loopback(peer) or self._trusts(peer)
 
     def _trusts(self, peer: str) -> bool:
+        """Return True if a peer is a proxy that the operator trusts."""
         return _address(peer) in self.proxies
 
     def url(self, path: str, **query: object) -> str:
-        """A link within the site; a parameter that is None, False or empty is left out."""
-        words = {
+        """Return a link within the site; a parameter that is None, False or empty is left out."""
+        parameters = {
             name: "1" if value is True else str(value)
             for name, value in query.items()
             if value is not None and value is not False and value != ""
         }
-        return (
-            f"{self.prefix}{quote(path, safe=_UNRESERVED)}{f'?{urlencode(words)}' if words else ''}"
-        )
+        query_string = f"?{urlencode(parameters)}" if parameters else ""
+        return f"{self.prefix}{quote(path, safe=_UNRESERVED)}{query_string}"
 
     def canonical(self, path: str, **query: object) -> str:
-        """The same with the origin: a link that works from anywhere."""
+        """Return a link with the site's origin, which works from anywhere."""
         return self.origin + self.url(path, **query)
 
     def client(self, peer: str, forwarded: Sequence[str], *, direct: bool = True) -> str | None:
-        """The address of who asks; None if it is nobody that is answered.
+        """Return the address of the client of a request; None if it is not answered.
 
-        forwarded  the X-Forwarded-For headers
-        direct     False for a request as a program on this machine does not send it by itself
+        peer       the address at the other end of the connection
+        forwarded  the values of the X-Forwarded-For headers
+        direct     False if the request looks as if a proxy had passed it on (see Gate)
         """
         address = _address(peer)
         if self._trusts(peer):
-            # The last one is the proxy's word; those before are the client's.
-            known = [*map(_address, ",".join(forwarded).split(","))]
-            if known[-1] is None:
-                # Nonsense never makes a client one of this machine, who is not counted.
-                words = [address, *known] if forwarded else []
-                known = [one for one in words if one and not one.is_loopback]
-            return str(known[-1]) if known else UNKNOWN
+            # The proxy has added the last address; the client may have invented all others.
+            addresses = [*map(_address, ",".join(forwarded).split(","))]
+            if addresses[-1] is None:
+                # A malformed header must not make the client one of this machine, which has no
+                # limits: take the last address that is not loopback, or the proxy's own.
+                candidates = [address, *addresses] if forwarded else []
+                addresses = [known for known in candidates if known and not known.is_loopback]
+            return str(addresses[-1]) if addresses else UNKNOWN
         if address is None or address.is_loopback:
             return peer if direct else UNKNOWN
         return peer if self.everybody else None
 
-    def lacks_proxy(self, peer: str, names: Iterable[str], *, direct: bool) -> bool:
-        """True if a request comes from a proxy that the operator has not named.
+    def is_untrusted_proxy(self, peer: str, header_names: Iterable[str], *, direct: bool) -> bool:
+        """Return True if a request was passed on by a proxy that the operator has not named.
 
-        names  those of its headers, in lower case
+        header_names  the names of the request's headers, in lower case
         """
-        is_passed_on = any(map(_PASSED_ON.fullmatch, names)) or (self.is_local and not direct)
+        has_proxy_header = any(map(_PASSED_ON.fullmatch, header_names))
+        is_passed_on = has_proxy_header or (self.is_local and not direct)
         return is_passed_on and not self._trusts(peer)
 
-    def refuse_proxy(self, peer: str) -> str:
-        """The sentence for requests of a proxy that the operator has not named; once in the log."""
+    def proxy_refusal(self, peer: str) -> str:
+        """Return the sentence for requests of an untrusted proxy, and log it the first time."""
         sentence = (
             f"requests of a proxy at {peer or UNKNOWN} are refused: start the server with "
             f"--trusted-proxy {peer or 'ADDRESS'}, so that it knows whose requests they are"
         )
-        if not self.refused:
-            self.refused.add(peer)
+        if not self.logged_proxies:
+            self.logged_proxies.add(peer)
             _log.warning("%s", sentence)
         return sentence
 
@@ -166,7 +173,13 @@ def access(
     proxies: Sequence[str] = (),
     tls: bool = False,
 ) -> Access:
-    """The access to a site at this address. Raises UserError if that would not be safe."""
+    """Return the access to a site that listens at an address.
+
+    public_url  the address that clients use; None: the one where it listens
+    proxies     the addresses of trusted proxies
+    tls         True if the server has a certificate of its own
+    Raises UserError if others could read the requests of clients, or if a value is wrong.
+    """
     trusted = frozenset(map(_proxy, proxies))
     if not is_loopback(host):
         if not (tls or trusted):
@@ -182,69 +195,80 @@ def access(
     if public_url is None:
         name = f"[{host}]" if ":" in host else host
         return Access(f"{'https' if tls else 'http'}://{name}:{port}", proxies=trusted)
-    origin, name, prefix = _public(public_url)
+    origin, name, prefix = _public_address(public_url)
     return Access(origin, prefix, frozenset({*LOOPBACK, name}), trusted, everybody=tls)
 
 
 class Gate:
-    """An application with the headers above, for requests to the hosts of an access by those whom
-    it lets in; `client` in its scope is who asks."""
+    """An application around another one, which it guards by an access.
+
+    It refuses requests of clients and to hosts that the access does not answer, adds HEADERS to
+    every response, and sets `client` in the scope to the address of the client.
+    """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the application, or refuse it, with HEADERS in both cases."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        app, given = self._app, Headers(scope=scope)
-        hosts = given.getlist("host")
+        app, headers = self._app, Headers(scope=scope)
+        hosts = headers.getlist("host")
         peer, port = scope.get("client") or ("", 0)
-        called = host_name(hosts[0]) if len(hosts) == 1 else ""
-        # Without TLS here the public name leads to a proxy, and HTTP/1.0 is spoken by nginx without
-        # settings of its own, which names no client either.
-        near = called in LOOPBACK or self._access.everybody
-        direct = near and scope["http_version"] != "1.0"
-        client = self._access.client(peer, given.getlist("x-forwarded-for"), direct=direct)
-        if "content-length" in given and "transfer-encoding" in given:
+        host = host_name(hosts[0]) if len(hosts) == 1 else ""
+        # A proxy is recognised, even if it adds no header, by two signs: without TLS here only a
+        # proxy is called by the public name, and nginx speaks HTTP/1.0 unless told otherwise.
+        is_called_directly = host in LOOPBACK or self._access.everybody
+        direct = is_called_directly and scope["http_version"] != "1.0"
+        client = self._access.client(peer, headers.getlist("x-forwarded-for"), direct=direct)
+        if "content-length" in headers and "transfer-encoding" in headers:
             closing = {"Connection": "close"}
             app = PlainTextResponse("a request has one length, not two\n", 400, closing)
-        elif called not in self._access.hosts:
+        elif host not in self._access.hosts:
             app = PlainTextResponse("this host is not served here\n", 421)
-        elif self._access.lacks_proxy(peer, given.keys(), direct=direct):
-            app = PlainTextResponse(f"{self._access.refuse_proxy(peer)}\n", 403)
+        elif self._access.is_untrusted_proxy(peer, headers.keys(), direct=direct):
+            app = PlainTextResponse(f"{self._access.proxy_refusal(peer)}\n", 403)
         elif client is None:
             app = PlainTextResponse("this server answers its proxy alone\n", 403)
         else:
             scope = {**scope, "client": (client, port)}
-        await app(scope, receive, guarded)
+        await app(scope, receive, send_with_headers)
 
 
 def host_name(host: str) -> str:
-    """The host of a `Host` header without its port, in lower case; an IPv6 address in brackets."""
+    """Return the host of a `Host` header without its port, in lower case.
+
+    An IPv6 address keeps its brackets.
+    """
     return _PORT.sub("", host).lower()
 
 
-def _public(url: str) -> tuple[str, str, str]:
-    """Origin, host and prefix of a public address."""
+def _public_address(url: str) -> tuple[str, str, str]:
+    """Return the origin, the host and the prefix of a public address.
+
+    Raises UserError unless it is an http or https URL with at most a host, a port and a plain path.
+    """
     parts = urlsplit(url)
     try:
-        said = parts.port is not None or not parts.netloc.endswith(":")
+        # A colon needs a port; `port` raises ValueError for one that is no number or too large.
+        is_port_valid = parts.port is not None or not parts.netloc.endswith(":")
     except ValueError:
-        said = False
+        is_port_valid = False
     path = parts.path.rstrip("/")
-    plain = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
+    is_plain = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
     if (
         parts.scheme not in ("http", "https")
         or not parts.hostname
-        or not (said and plain)
+        or not (is_port_valid and is_plain)
         or parts.query
         or parts.fragment
         or "@" in parts.netloc
@@ -257,6 +281,7 @@ def _public(url: str) -> tuple[str, str, str]:
 
 
 def _proxy(text: str) -> Address:
+    """Return the address of a proxy as the operator gives it. Raises UserError for other texts."""
     address = _address(text)
     if address is None:
         raise UserError(f"--trusted-proxy {text!r} is no IP address")
@@ -264,19 +289,26 @@ def _proxy(text: str) -> Address:
 
 
 def _address(text: str) -> Address | None:
+    """Return the IP address in a text; None if it is none."""
     try:
         address = ip_address(text.strip())
     except ValueError:
         return None
-    # A socket for both families names IPv4 clients so.
+    # A socket for IPv6 and IPv4 writes IPv4 addresses as ::ffff:192.0.2.7.
     return getattr(address, "ipv4_mapped", None) or address
 
+
+# ------------------------------------------------------------- texts and origins of requests
 
 _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_texts(where: str, document: object) -> None:
-    """Raise UserError for a text at any depth, a key too, that no store and no page can have."""
+    """Raise UserError if a document has a text that no store and no page can hold.
+
+    Texts are looked for at every depth of lists and objects, also among keys. `where` names the
+    document in the error.
+    """
     values = [document]
     while values:
         match values.pop():
@@ -289,31 +321,38 @@ def check_texts(where: str, document: object) -> None:
 
 
 def check_address(scope: Scope) -> None:
-    """The same for the path and the parameters of a request."""
-    check_texts(
-        "the address", [scope["path"], unquote_plus(scope["query_string"].decode("latin-1"))]
-    )
+    """Raise UserError if the path or the query of a request has a text that no store can hold."""
+    query = unquote_plus(scope["query_string"].decode("latin-1"))
+    check_texts("the address", [scope["path"], query])
 
 
 def is_foreign(request: Request, access: Access) -> bool:
-    """True if a browser says that a page of another site sends this."""
-    fetched = request.headers.getlist("sec-fetch-site")
+    """Return True if the browser's headers say that a page of another site sends the request.
+
+    Programs send neither header, and are not foreign.
+    """
+    fetch_sites = request.headers.getlist("sec-fetch-site")
     origins = request.headers.getlist("origin")
-    return fetched not in ([], ["same-origin"]) or origins not in ([], [_origin(request, access)])
+    is_same_site = fetch_sites in ([], ["same-origin"])
+    is_same_origin = origins in ([], [_origin(request, access)])
+    return not (is_same_site and is_same_origin)
 
 
 def _origin(request: Request, access: Access) -> str:
-    """The origin of the site as the browser knows it."""
+    """Return the origin of the site as the browser of a request knows it."""
     scheme, _, host = access.origin.partition("://")
-    called = request.headers.get("host", "").lower()
-    if host_name(host) in LOOPBACK and host_name(called) in LOOPBACK:
-        # This machine has several names, and its port may be another one through a tunnel.
-        host = called
-    # Browsers leave the usual port out.
+    requested_host = request.headers.get("host", "").lower()
+    if host_name(host) in LOOPBACK and host_name(requested_host) in LOOPBACK:
+        # This machine has several names, and through a tunnel the port may be another one.
+        host = requested_host
+    # Browsers leave out the usual port of a scheme.
     return f"{scheme}://{host.removesuffix(_USUAL_PORTS[scheme])}"
 
 
+# ------------------------------------------------------------------------------------- connections
+
 PATIENCE_S = 10
+"""Time within which a request has to arrive."""
 _HEAD = "\r\n".join(
     (
         "Content-Type: text/plain; charset=utf-8",
@@ -322,18 +361,27 @@ _HEAD = "\r\n".join(
         *(f"{name}: {value}" for name, value in HEADERS.items()),
     )
 )
+"""The header lines of responses that do not pass through an application."""
 BACKLOG = 2048
+"""Maximum number of connections that wait to be accepted."""
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2; 1.3 has no others."""
-_Seen = tuple[tuple[int, int, int] | None, ...]
+"""The ciphers of TLS 1.2; those of TLS 1.3 are all as good."""
+_FileState = tuple[int, int, int] | None
+"""The time of the last change, size and inode of a file; None if it cannot be read."""
 
 
 class Connection(H11Protocol):
-    """A connection with time limits for requests and for reading answers."""
+    """A connection with time limits for the arrival of requests and for reading responses.
 
-    _limit: asyncio.TimerHandle | None = None
-    _reading: asyncio.TimerHandle | None = None
+    uvicorn makes one for each client and calls the methods of asyncio.Protocol.
+    """
+
+    _request_timer: asyncio.TimerHandle | None = None
+    """Runs while the connection waits for a whole request."""
+    _reading_timer: asyncio.TimerHandle | None = None
+    """Runs while the client does not read a response as fast as it is written."""
     _source: str | None = None
+    """The address under which the connection is counted; None if it is not."""
 
     def __init__(
         self,
@@ -350,8 +398,10 @@ class Connection(H11Protocol):
         self._opened = opened
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count the connection, and wait for a request; refuse one too many of an address."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=1)  # what the system does not take at once, waits
+        # `pause_writing` is called as soon as the system does not take all bytes at once.
+        transport.set_write_buffer_limits(high=1)
         peer = self.client[0] if self.client else ""
         if not self._access.is_shared(peer):
             self._source = source(peer)
@@ -359,25 +409,30 @@ class Connection(H11Protocol):
             if self._opened[self._source] > self._limits().connections_of_address:
                 self._refuse("429 Too Many Requests", "too many connections from your address")
                 return
-        self._wait()
+        self._wait_for_request()
 
     def pause_writing(self) -> None:
+        """Abort the connection unless the client reads on within `answer_seconds`."""
         super().pause_writing()
-        self._reading = self.loop.call_later(self._limits().answer_seconds, self.transport.abort)
+        timeout_s = self._limits().answer_seconds
+        self._reading_timer = self.loop.call_later(timeout_s, self.transport.abort)
 
     def resume_writing(self) -> None:
+        """Stop the time limit for reading, since the client has read on."""
         super().resume_writing()
-        if self._reading is not None:
-            self._reading.cancel()
+        if self._reading_timer is not None:
+            self._reading_timer.cancel()
 
     def data_received(self, data: bytes) -> None:
+        """Take bytes of a request: the first one starts the time limit, the last one ends it."""
         super().data_received(data)
         if self._is_answering():
             self._stop_waiting()
-        elif self._limit is None:
-            self._wait()
+        elif self._request_timer is None:
+            self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limits, and count the connection no longer."""
         self._stop_waiting()
         self.resume_writing()
         if self._source is not None:
@@ -387,34 +442,42 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP, and hang up."""
+        """Respond to bytes that are no HTTP, and hang up; uvicorn calls it."""
         self._refuse("400 Bad Request", msg)
 
     def _refuse(self, status: str, sentence: str) -> None:
+        """Respond with a status and a sentence, unless a response has begun, and hang up."""
         if not self._is_answering():
             self.transport.write(f"HTTP/1.1 {status}\r\n{_HEAD}\r\n\r\n{sentence}\n".encode())
         self.transport.close()
 
     def _is_answering(self) -> bool:
-        cycle: Any = self.cycle
+        """Return True from the arrival of a request to the end of its response."""
+        cycle: Any = self.cycle  # uvicorn's state of the last request
         return cycle is not None and not cycle.response_complete
 
-    def _wait(self) -> None:
-        self._limit = self.loop.call_later(PATIENCE_S, self._hang_up)
+    def _wait_for_request(self) -> None:
+        """Hang up unless a whole request arrives within PATIENCE_S."""
+        self._request_timer = self.loop.call_later(PATIENCE_S, self._hang_up)
 
     def _stop_waiting(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+        """Stop the time limit for the arrival of a request."""
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
 
     def _hang_up(self) -> None:
-        self._limit = None
+        """Close the connection at the end of the time limit, if no response has begun."""
+        self._request_timer = None
         if not self._is_answering():
             self.transport.close()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is one of the system's choice. Raises UserError."""
+    """Return a socket that listens at an address; for port 0 the system chooses one.
+
+    Raises UserError if the address cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -426,66 +489,76 @@ def listen(host: str, port: int) -> socket.socket:
             ) from None
         if code == errno.EACCES:
             raise UserError(f"port {port} needs more rights: choose one above 1023") from None
-        words = getattr(error, "strerror", None) or error
-        raise UserError(f"--host {host} --port {port}: {words}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"--host {host} --port {port}: {reason}") from None
 
-    # For all that connect: asyncio does it by itself only for sockets that name their protocol, and
-    # else a page of two parts waits 40 ms for the reader's word on the first.
+    # Accepted connections inherit it. Without it a page of two parts would wait 40 ms, until the
+    # reader has acknowledged the first; asyncio sets it only on sockets that name their protocol.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 class Certificate:
-    """A pair of PEM files; threads may share one. Raises UserError if there is none at first."""
+    """A server's certificate chain and key in two PEM files, which may be replaced at any time.
+
+    Threads may share one. Raises UserError if the files cannot be used at the beginning.
+    """
 
     def __init__(self, chain: Path, key: Path) -> None:
         self._chain = chain
         self._key = key
         self._lock = Lock()
-        self._seen = self._look()
-        self._context = self._read()
+        self._states = self._file_states()
+        self._settings = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """The settings of a server: each handshake has the pair as it is then."""
-        outer = self._read()
+        """Return TLS settings whose handshakes use the files as they are at that time."""
+        settings = self._read()
 
-        def choose(
+        def use_current(
             handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
         ) -> None:
-            handshake.context = self._now()
+            handshake.context = self._current_settings()
 
-        outer.sni_callback = choose
-        return outer
+        settings.sni_callback = use_current  # called in every handshake, with or without a name
+        return settings
 
-    def _now(self) -> ssl.SSLContext:
+    def _current_settings(self) -> ssl.SSLContext:
+        """Return the TLS settings with the files as they are now.
+
+        If the files have changed and cannot be used, the last usable ones stay, and a warning is
+        logged once.
+        """
         with self._lock:
-            seen = self._look()
-            if seen != self._seen:
-                self._seen = seen
+            states = self._file_states()
+            if states != self._states:
+                self._states = states
                 try:
-                    self._context = self._read()
+                    self._settings = self._read()
                 except UserError as error:
                     _log.warning("%s; the pair before stays in use", error)
-            return self._context
+            return self._settings
 
     def _read(self) -> ssl.SSLContext:
+        """Return TLS settings with the files as they are. Raises UserError if they are wrong."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.set_ciphers(CIPHERS)
         try:
-            # Without a password: else it would be asked for on the terminal.
+            # An empty password, since without one OpenSSL would ask for it on the terminal.
             context.load_cert_chain(self._chain, self._key, password=lambda: "")
         except (OSError, ValueError) as error:
-            words = getattr(error, "strerror", None) or error
-            raise UserError(f"--tls-cert {self._chain} --tls-key {self._key}: {words}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"--tls-cert {self._chain} --tls-key {self._key}: {reason}") from None
         return context
 
-    def _look(self) -> _Seen:
-        return tuple(map(_state, (self._chain, self._key)))
+    def _file_states(self) -> tuple[_FileState, _FileState]:
+        return _file_state(self._chain), _file_state(self._key)
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _file_state(path: Path) -> _FileState:
+    """Return values that change whenever a file does; None if it cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,9 +1,9 @@
-"""The first thing that a runner's process does: make sure that it does not outlive its server.
+"""The start of a runner's process: a program that makes sure it does not outlive its server.
 
     runner_child.py PID COMMAND [ARGUMENT]...
 
-It becomes the command, which is asked to end when the process PID, its parent, is gone. A program
-of its own, since a thread of the server cannot do anything between fork and exec.
+It becomes the command, which gets SIGTERM when the process PID, its parent, has ended. It is a
+program of its own, since a server with threads must not run code between fork and exec.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import signal
 import sys
 
 _PR_SET_PDEATHSIG = 1
+"""The operation of prctl(2) that sets the signal for the end of the parent."""
 
 
 def main() -> None:
+    """Replace this process by the command of its arguments, unless the parent has ended."""
     parent, *command = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() == int(parent):  # else the parent was gone before the call
+    if os.getppid() == int(parent):  # else the parent ended before prctl, and no signal would come
         os.execv(command[0], command)
 
 

@@ -1,15 +1,14 @@
-"""Serves a ladder: the site and the HTTP API as one application, and the runner beside them.
+"""A server of a ladder: the site and the HTTP API as one application, and the runner beside them.
+
+Start reading at `serve`. The runner is a process of its own, which plays games and checks bots.
 
 Invariants: the API is below ROOT of the public address and nowhere else, with the gate and the
 headers of the site; readers on this machine are not counted, since that may be everybody; nothing
-listens that is not safe; at a signal streams end at once and answers within PATIENCE_S, and the
-runner hands its games back.
-
-The runner beside a server: a process of its own, which plays and checks bots.
-
-Invariants: it inherits no open file but the terminal's error output, and no token or address of a
-key from the environment; it ends with the server, however that ends; when it ends by itself or
-cannot be started, it is started again, later each time until it has lived for a while.
+listens that is not safe; at a signal streams end at once and responses within PATIENCE_S, and the
+runner gives its games back; the runner inherits no open file but the terminal's error output, and
+no secret from the environment; it ends with the server, however that ends; when it ends by itself
+or cannot be started, it is started again, after a longer pause each time until it has run for
+HEALTHY_S.
 """
 
 from __future__ import annotations
@@ -54,19 +53,22 @@ from deepsea_web.site.app import Site
 from deepsea_web.site.pages import ENDPOINTS, MEMBERS, PAGES
 
 PATIENCE_S = 1
-"""The time that answers have to end, once a signal has come."""
+"""Seconds that responses have to end, once a signal has come."""
 HSTS = ("Strict-Transport-Security", f"max-age={365 * 86_400}")
-"""For a year browsers that trust the certificate ask for this name by TLS alone."""
+"""The header after which browsers that trust the certificate use only TLS for a year."""
 
 
 def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:
-    """The site's application, which guards itself, and the API's at its address."""
+    """Return an application with the API below ROOT and the site at all other addresses.
+
+    The API gets a Gate here; the site is expected to have one.
+    """
     root = f"{access.prefix}{ROOT}"
-    guarded = Gate(api, access)
+    guarded_api = Gate(api, access)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(f"{root}/"):
-            await guarded({**scope, "root_path": root}, receive, send)
+            await guarded_api({**scope, "root_path": root}, receive, send)
         else:
             await site(scope, receive, send)
 
@@ -75,39 +77,46 @@ def with_api(site: ASGIApp, api: ASGIApp, access: Access) -> ASGIApp:
 
 @dataclass(frozen=True, kw_only=True)
 class ServeOptions:
+    """The options of `deepsea-referee ladder serve`."""
+
     host: str = "127.0.0.1"
+    """The address to listen at."""
     port: int = 8080
-    """0: one of the system's choice."""
+    """The port to listen at; 0: one that the system chooses."""
     public_url: str | None = None
+    """The address that clients use; None: where the server listens."""
     trusted_proxies: Sequence[str] = ()
+    """The IP addresses of proxies in front of the server."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
     private: bool = False
+    """True if visitors may read nothing."""
     install: str = ""
     """The line that installs the program for authors; "": from the package index."""
     workers: int = 1
-    """Of the runner; 0: no runner is started."""
+    """Number of workers of the runner; 0: no runner is started."""
     until: str | None = None
-    """When it pauses: `settled` or a time."""
+    """The time after which the runner pauses, or `settled`; None: never."""
 
 
 def serve(target: str, options: ServeOptions, announce: Callable[[str], object]) -> None:
-    """Serve a ladder until Ctrl-C or SIGTERM; `announce` gets its address when it listens.
+    """Serve a ladder until Ctrl-C or SIGTERM.
 
-    target  the ladder, as --store takes it
-    Raises UserError if it cannot be served like that.
+    target    the ladder, as --store takes it
+    announce  called with the ladder's address once the server listens
+    Raises UserError if it cannot be served with these options.
     """
     certificate = _certificate(options)
     host = "127.0.0.1" if options.host == "localhost" else options.host
-    reached = partial(
+    access_at_port = partial(
         access,
         host,
         public_url=options.public_url,
         proxies=options.trusted_proxies,
         tls=certificate is not None,
     )
-    # What is not safe is refused before anybody can connect.
-    is_local = reached(options.port).is_local
+    # Checks that the options are safe, before anybody can connect.
+    is_local = access_at_port(options.port).is_local
     with (
         Store.open(target) as store,
         closing(listen(host, options.port)) as listening,
@@ -122,49 +131,56 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
             is_local=is_local,
         )
         open_many_files()
-        reach = reached(listening.getsockname()[1])
+        bound_port = listening.getsockname()[1]  # the system's choice for port 0
+        site_access = access_at_port(bound_port)
         with closing(Gateway(service, SystemClock())) as gateway:
-            service.url = f"{reach.origin}{reach.prefix}/"
+            service.url = f"{site_access.origin}{site_access.prefix}/"
             command = runner_command(options.workers, options.until)
             runner = RunnerProcess(command, target, gateway.clock) if options.workers else None
-            config = partial(_http_config, gateway, reach, options, certificate, runner)
-            asyncio.run(_serve(config, listening, gateway, runner, announce))
+            make_config = partial(_http_config, gateway, site_access, options, certificate, runner)
+            asyncio.run(_serve(make_config, listening, gateway, runner, announce))
 
 
 async def _serve(
-    config: Callable[[], uvicorn.Config],
+    make_config: Callable[[], uvicorn.Config],
     listening: socket.socket,
     gateway: Gateway,
     runner: RunnerProcess | None,
     announce: Callable[[str], object],
 ) -> None:
-    """Serve until a signal comes; the runner ends with it."""
+    """Run the server and the runner until a signal comes.
+
+    At a first signal streams end, and responses have PATIENCE_S to end; at a second one everything
+    ends at once.
+
+    make_config  returns uvicorn's settings; called within the event loop
+    """
     try:
         if runner is not None:
             await runner.start()
-        following = asyncio.create_task(gateway.follow_settings())
-        server = _Server(config())
+        following_settings = asyncio.create_task(gateway.follow_settings())
+        server = _Server(make_config())
         loop = asyncio.get_running_loop()
 
         def end() -> None:
             gateway.closing.set()
-            if server.should_exit:  # the second time without waiting for answers
+            if server.should_exit:  # a second signal
                 server.force_exit = True
                 if runner is not None:
                     runner.kill()
             server.should_exit = True
 
         signals = (signal.SIGINT, signal.SIGTERM)
-        for one in signals:
-            loop.add_signal_handler(one, end)
+        for number in signals:
+            loop.add_signal_handler(number, end)
         try:
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(gateway.service.url)
             await serving
         finally:
-            following.cancel()
-            for one in signals:
-                loop.remove_signal_handler(one)
+            following_settings.cancel()
+            for number in signals:
+                loop.remove_signal_handler(number)
     finally:
         gateway.closing.set()
         if runner is not None:
@@ -178,36 +194,41 @@ def _http_config(
     certificate: Certificate | None,
     runner: RunnerProcess | None,
 ) -> uvicorn.Config:
+    """Return uvicorn's settings for the site and the API as one application."""
     site = Site(gateway, access, PAGES, ENDPOINTS, MEMBERS)
     app = with_api(site.app, http_api(gateway, access), access)
-    # Not for the names of this machine, whose other ports are other programs'.
-    pinned = certificate is not None and access.hosts != frozenset(LOOPBACK)
+    # Not for the names of this machine, where other ports belong to other programs.
+    has_hsts = certificate is not None and access.hosts != frozenset(LOOPBACK)
+
+    def has_runner() -> bool:
+        return runner is not None and runner.pid is not None
+
     config = uvicorn.Config(
-        monitored(app, gateway, access, lambda: runner is not None and runner.pid is not None),
+        monitored(app, gateway, access, has_runner),
         http=partial(  # type: ignore[arg-type]
             Connection, access=access, limits=lambda: gateway.service.limits, opened=Counter()
         ),
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="error",  # what strangers send is no news
+        log_level="error",  # no warnings, since strangers cause them with malformed requests
         access_log=False,
         server_header=False,
-        headers=[HSTS] if pinned else None,
+        headers=[HSTS] if has_hsts else None,
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=PATIENCE_S,
         ssl_certfile=options.tls_cert,
         ssl_keyfile=options.tls_key,
     )
-    if certificate is not None:
+    if certificate is not None:  # instead of uvicorn's own, which reads the files only once
         config.load()
         config.ssl = certificate.context()
     return config
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to this module: uvicorn's would be raised again at the end."""
+    """A server that leaves signals to `_serve`; uvicorn would raise them again at its end."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -215,6 +236,7 @@ class _Server(uvicorn.Server):
 
 
 def _certificate(options: ServeOptions) -> Certificate | None:
+    """Return the certificate of the options; None without TLS. Raises UserError for half a pair."""
     if options.tls_cert is None and options.tls_key is None:
         return None
     if options.tls_cert is None or options.tls_key is None:
@@ -223,32 +245,38 @@ def _certificate(options: ServeOptions) -> Certificate | None:
 
 
 def _check_isolation(store: Store) -> None:
-    """Raise UserError if strangers' bots would be played without a sandbox."""
-    for stored in store.seasons.all():
-        if stored.closed_at is None and stored.settings.isolation == "process":
+    """Raise UserError if bots of strangers would be played without a sandbox."""
+    for season in store.seasons.all():
+        if season.closed_at is None and season.settings.isolation == "process":
             raise UserError(
-                f"season {stored.name!r} plays bots without a sandbox, so it cannot be served to "
+                f"season {season.name!r} plays bots without a sandbox, so it cannot be served to "
                 "other machines, whose users may upload bots: close it, or serve on 127.0.0.1 "
                 "without --trusted-proxy and --public-url"
             )
 
 
+# -------------------------------------------------------------------------------------- the runner
+
 FIRST_PAUSE_S = 2
+"""Seconds before a runner that has ended is started again the first time; then they double."""
 LONGEST_PAUSE_S = 60
 HEALTHY_S = 300
-"""The time after which a runner that ends is started again as soon as the first time."""
+"""Seconds of running after which the pause is the first one again."""
 PATIENCE_US = 10_000_000
-"""The time that it may take to hand its games back."""
+"""The time that the runner may take to give its games back."""
 STORE = "DEEPSEA_LADDER"
-"""The variable that tells it the store: other users of the machine can read command lines."""
+"""The variable that names the store to the runner; a command line could be read by other users."""
 SECRET = frozenset({"DEEPSEA_LADDER_TOKEN", "DEEPSEA_TOKEN"})
+"""Variables that the runner does not inherit."""
 _CHILD = Path(__file__).with_name("runner_child.py")
 _log = logging.getLogger(__name__)
 
 
 def runner_command(workers: int, until: str | None = None) -> list[str]:
-    """The command of a runner for everything that a ladder has to play, until `settled` or a time
-    if one is given."""
+    """Return the command of a runner that plays everything that a ladder has to play.
+
+    until  the time after which it pauses, or `settled`; None: never
+    """
     return [
         sys.executable,
         *("-m", "deepsea_cli", "ladder", "run", "--forever", "--workers", str(workers)),
@@ -257,9 +285,12 @@ def runner_command(workers: int, until: str | None = None) -> list[str]:
 
 
 class RunnerProcess:
-    """A command that runs beside a server until `stop`; one event loop uses it.
+    """A command that runs beside a server until `stop`, and is started again when it ends.
 
-    store  the ladder, as --store takes it
+    One event loop uses it.
+
+    command  the program and its arguments
+    store    the ladder, as --store takes it
     """
 
     def __init__(self, command: Sequence[str], store: str, clock: Clock) -> None:
@@ -267,43 +298,47 @@ class RunnerProcess:
         self._environment = _environment(os.environ, store)
         self._clock = clock
         self.ended = asyncio.Event()
-        """Set each time it has ended or could not be started."""
-        self._ending = asyncio.Event()
+        """Set each time the process has ended or could not be started."""
+        self._stopping = asyncio.Event()
+        """Set by `stop` and `kill`: the process is not started again."""
         self._process: asyncio.subprocess.Process | None = None
-        self._task: asyncio.Task[None] | None = None
+        """The running process; None between its end and the next start."""
+        self._restarting: asyncio.Task[None] | None = None
+        """Waits for the process and starts it again; None before `start`."""
 
     @property
     def pid(self) -> int | None:
-        """Its process; None if it is not running at this moment."""
+        """The id of the process; None if it is not running at this moment."""
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        """Start it; called in the main thread, whose end is its end."""
-        await self._begin()
-        self._task = asyncio.create_task(self._keep())
+        """Start the process; call it in the main thread, with which the process ends."""
+        await self._start_process()
+        self._restarting = asyncio.create_task(self._restart_until_stopped())
 
     async def stop(self) -> None:
-        """Let it give its games back, and end it."""
-        self._ending.set()
+        """Ask the process to end, and kill it if it has not given its games back in time."""
+        self._stopping.set()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
-        if self._task is not None:
+        if self._restarting is not None:
             try:
                 async with time_limit(self._clock, PATIENCE_US):
-                    await asyncio.shield(self._task)
+                    await asyncio.shield(self._restarting)
             except TimeoutError:
                 self.kill()
-                await self._task
+                await self._restarting
 
     def kill(self) -> None:
-        """End it at once; the next run plays its games again."""
-        self._ending.set()
+        """Kill the process at once; the next runner plays its games again."""
+        self._stopping.set()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.kill()
 
-    async def _begin(self) -> None:
+    async def _start_process(self) -> None:
+        """Start the process; if that fails, log it and leave `_process` None."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -314,33 +349,38 @@ class RunnerProcess:
                 stdout=subprocess.DEVNULL,
                 env=self._environment,
                 close_fds=True,
-                start_new_session=True,  # Ctrl-C is the server's to pass on
+                start_new_session=True,  # Ctrl-C in the terminal reaches only the server
             )
-        except OSError as error:  # no file or process is free
+        except OSError as error:  # such as too many open files or processes
             _log.error("the runner cannot be started: %s; another try soon", error.strerror)
             self.ended.set()
 
-    async def _keep(self) -> None:
-        pause = FIRST_PAUSE_S
+    async def _restart_until_stopped(self) -> None:
+        """Wait for the end of the process and start it again after a pause, until it is stopped.
+
+        Each pause is twice the last one, up to LONGEST_PAUSE_S.
+        """
+        pause_s = FIRST_PAUSE_S
         while True:
             if self._process is not None:
                 began_us = self._clock.now_us()
                 status = await self._process.wait()
                 self._process = None
                 if self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000:
-                    pause = FIRST_PAUSE_S
+                    pause_s = FIRST_PAUSE_S
                 self.ended.set()
-                if not self._ending.is_set():
+                if not self._stopping.is_set():
                     _log.warning("the runner has ended with status %d; another starts soon", status)
             with suppress(TimeoutError):
-                async with time_limit(self._clock, pause * 1_000_000):
-                    await self._ending.wait()
-            if self._ending.is_set():
+                async with time_limit(self._clock, pause_s * 1_000_000):
+                    await self._stopping.wait()
+            if self._stopping.is_set():
                 return
-            pause = min(2 * pause, LONGEST_PAUSE_S)
-            await self._begin()
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await self._start_process()
 
 
-def _environment(given: Mapping[str, str], store: str) -> dict[str, str]:
-    kept = {name: value for name, value in given.items() if name not in SECRET}
-    return {**kept, STORE: store}
+def _environment(server_environment: Mapping[str, str], store: str) -> dict[str, str]:
+    """Return the runner's environment: that of the server without secrets, and the store."""
+    public = {name: value for name, value in server_environment.items() if name not in SECRET}
+    return {**public, STORE: store}

@@ -1,9 +1,9 @@
 """A throw-away ladder for one person at a seat: the pages of `play --browser`.
 
-Invariants: who has the code of the address, which no request carries in its own address, gets a
-session, once; without the session nothing is shown and nothing is done; the ladder plays nothing
-itself and keeps no files of bots; when the last reader of the seat has left for longer than it
-takes to load the page again, the person has left; `close` leaves nothing behind.
+Invariants: the page's address has a code in its fragment, which browsers do not send; it gives a
+session once, and without the session nothing is shown or done; the ladder plays nothing itself and
+keeps no files of bots; the person has left when no page of the seat has been open for GRACE_US;
+`close` leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -54,12 +54,13 @@ from deepsea_web.site.page import Visit
 from deepsea_web.site.pages import games
 
 AUTHOR = "you"
+"""The name of the person's account."""
 NO_LIMIT = 1_000_000
-"""Games of the person in a day."""
+"""Maximum games of the person in a day, more than can be played."""
 LINGER_S = 60.0
-"""The time for which the page stays after the games, at most."""
+"""Maximum seconds for which the page stays after the games."""
 GRACE_US = 3_000_000
-"""The time for which nobody may read the page: while it is loaded again, or the machine is busy."""
+"""The time without an open page after which the person has left; loading again takes less."""
 ENTER = PersonalPage(
     path=LOGIN_PATH,
     template="play_enter.html",
@@ -79,7 +80,7 @@ class ThrowawayLadder:
         clock: Clock,
         hint_effort: Effort = HINT_EFFORT,
     ) -> None:
-        """`person` is the number of the person among the bots of the match."""
+        """Serve the ladder from now on; `person` is the person's index among the match's bots."""
         self._opened = ExitStack()
         try:
             self._open(settings, person, clock, hint_effort)
@@ -95,49 +96,54 @@ class ThrowawayLadder:
 
     @property
     def address(self) -> str:
-        """With the code in its fragment, which browsers do not send."""
+        """The address of the page that lets the person in, with the code in its fragment."""
         return f"{self._origin}{LOGIN_PATH}#{self._code}"
 
     def wait(self) -> None:
-        """Wait until the page is closed, a minute at most."""
-        self._left.wait(LINGER_S if self.readers.entered else 0)
+        """Wait until the person has closed the page, at most LINGER_S, if anybody opened it."""
+        self._person_left.wait(LINGER_S if self.readers.has_entered else 0)
 
     def close(self) -> None:
+        """Stop the server, and remove the ladder and its files."""
         self._opened.close()
 
     def _open(
         self, settings: MatchSettings, person: int, clock: Clock, hint_effort: Effort
     ) -> None:
+        """Create the ladder in a temporary folder, with the match's bots, and serve it."""
         folder = SYSTEM.private_folder()
         self._opened.callback(SYSTEM.remove_folder, folder)
         store = self._opened.enter_context(Store.create(folder / "ladder.db"))
         store.settings.change("play_games_per_day", NO_LIMIT, MACHINE)
         season = store.seasons.open(_season(settings), fresh_seed())
-        bots = [bot for number, bot in enumerate(settings.named) if number != person]
-        ids = {digest: _take_in(store, bot) for digest, bot in {b.digest: b for b in bots}.items()}
+        bots = [bot for index, bot in enumerate(settings.named) if index != person]
+        # Bots with the same files share one stored version.
+        bots_by_digest = {bot.digest: bot for bot in bots}
+        ids = {digest: _store_bot(store, bot) for digest, bot in bots_by_digest.items()}
         versions = {bot.name: ids[bot.digest] for bot in bots}
         self._code, digest = new_secret(SecretKind.CODE, fresh_seed())
         store.accounts.make_codes([(digest, AUTHOR)], days=1, actor=MACHINE)
         author = store.authors.id_of(AUTHOR)
         self.person = StoredPerson(store, season.id, author, versions, clock, hint_effort)
         self.person.store_new(settings.game(0), settings.line_up(0).index(person))
-        self._left = threading.Event()
+        self._person_left = threading.Event()
         self._serve(store, clock)
 
     def _serve(self, store: Store, clock: Clock) -> None:
+        """Serve the pages of the seat on this machine, in a thread with its own event loop."""
         service = LadderService(store, entropy=fresh_seed, private=True, host=self.person)
         gateway = Gateway(service, SystemClock())
         self._opened.callback(gateway.close)
         self.loop = asyncio.new_event_loop()
         self._opened.callback(self.loop.close)
-        self.readers = Readers(clock, self._leave)
+        self.readers = Readers(clock, self._end_person)
         listening = socket.create_server(("127.0.0.1", 0))
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        reach = access("127.0.0.1", listening.getsockname()[1])
-        self._origin = reach.origin
+        site_access = access("127.0.0.1", listening.getsockname()[1])
+        self._origin = site_access.origin
         members = Members(
             pages=(ENTER, games.SEAT),
-            actions=(self._entering(), games.SEAT_FORM),
+            actions=(self._enter_action(), games.SEAT_FORM),
             endpoints={"/play/{id}/news": self._news},
         )
         endpoints = {
@@ -145,41 +151,46 @@ class ThrowawayLadder:
             "/games/{id}/frames.json": games.game_frames,
             "/games/{id}/record.json": games.game_record,
         }
-        site = Site(gateway, reach, (games.PERSON_GAME,), endpoints, members)
+        site = Site(gateway, site_access, (games.PERSON_GAME,), endpoints, members)
         server = uvicorn.Server(_http_config(site.app))
         serving = partial(self.loop.run_until_complete, server.serve(sockets=[listening]))
         thread = threading.Thread(target=serving, name="page", daemon=True)
         thread.start()
 
         @self._opened.callback
-        def end() -> None:
+        def stop_server() -> None:
             server.should_exit = True
             self.loop.call_soon_threadsafe(gateway.closing.set)
             thread.join()
 
-    def _leave(self) -> None:
-        self._left.set()
+    def _end_person(self) -> None:
+        """End the games of a person who has closed all pages of the seat."""
+        self._person_left.set()
         self.person.drop()
 
-    def _entering(self) -> Action:
+    def _enter_action(self) -> Action:
+        """Return the action of the first page: it redeems the code for a session at the seat."""
+
         def enter(visit: Visit, form: Form) -> SessionStart:
-            made = visit.ladder.redeem(code=form.text("code"))
-            login = visit.service.log_in(made.token, visit.caller.address)
-            self.readers.entered = True
+            redeemed = visit.ladder.redeem(code=form.text("code"))
+            login = visit.service.log_in(redeemed.token, visit.caller.address)
+            self.readers.has_entered = True
             seat = Redirect(path=f"/play/{self.person.game_id}")
             return SessionStart(secret=login.session, caller=login.caller, answer=seat)
 
         return Action(path=ENTER.path, page=ENTER, act=enter, fields=("code",), secrets=("code",))
 
     async def _news(self, sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
+        """Respond with the stream of the seat's news; while it lasts, the page counts as open."""
         return self.readers.counting(await games.seat_news(sessions, visit, request))
 
     async def _to_seat(self, site: Site, request: Request) -> Response:
+        """Redirect from the root to the seat of the present game."""
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)
 
 
 def _season(settings: MatchSettings) -> Season:
-    """The season of the person's games; a person takes the time that the match gives."""
+    """Return the season of the person's games, with the rules, seats and clock of the match."""
     return Season(
         name="play",
         rules=settings.rules,
@@ -189,13 +200,14 @@ def _season(settings: MatchSettings) -> Season:
     )
 
 
-def _take_in(store: Store, bot: BotSpec) -> int:
-    """Store a bot of the match by its name and digest; the id of its version."""
+def _store_bot(store: Store, bot: BotSpec) -> int:
+    """Store a bot of the match without its files, and return the id of its version."""
     bundle = BotBundle(name_from(bot.name), bot.command, bot.digest, Collection())
     return store.bots.submit(bundle.name, AUTHOR, bundle, MACHINE).id
 
 
 def _http_config(app: ASGIApp) -> uvicorn.Config:
+    """Return uvicorn's settings for an application that only this machine reaches."""
     return uvicorn.Config(
         app,
         http="h11",
@@ -210,32 +222,37 @@ def _http_config(app: ASGIApp) -> uvicorn.Config:
 
 
 class Readers:
-    """The streams of the seat's pages; acts when the last one has ended for GRACE_US."""
+    """The open pages of the seat, counted by their streams.
 
-    def __init__(self, clock: Clock, leave: Callable[[], object]) -> None:
-        self.entered = False
-        """True once a reader has entered."""
+    on_left  called when no stream has been open for GRACE_US, after the last one has ended
+    """
+
+    def __init__(self, clock: Clock, on_left: Callable[[], object]) -> None:
+        self.has_entered = False
+        """True once the person has entered with the code."""
         self._clock = clock
-        self._leave = leave
+        self._on_left = on_left
         self._count = 0
         self._alarm: Alarm | None = None
+        """Runs while no stream is open."""
 
     def counting(self, stream: ASGIApp) -> ASGIApp:
-        """The stream, which counts as a reader while it lasts."""
+        """Return a response that sends the stream, and counts it while it lasts."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            self._change(1)
+            self._change_count(1)
             try:
                 await stream(scope, receive, send)
             finally:
-                self._change(-1)
+                self._change_count(-1)
 
         return counted
 
-    def _change(self, by: int) -> None:
-        self._count += by
+    def _change_count(self, difference: int) -> None:
+        """Change the number of open streams, and set the alarm if none is left."""
+        self._count += difference
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
         if not self._count:
-            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._leave)
+            self._alarm = self._clock.at(self._clock.now_us() + GRACE_US, self._on_left)
