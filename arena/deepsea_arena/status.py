@@ -1,10 +1,11 @@
-"""The present state of a ladder, for its operator.
+"""The present state of a ladder for its operator, and the overview of a class.
 
-The overview of a class: who has joined, what each author has submitted, and where they stand.
+Start reading at `ladder_status`, `upkeep` and `overview`. The overview has the authors, their
+submissions and their places in the standings.
 
-Invariants: every author has one line, also before the first bot; the columns of the table in the
-terminal and on the page are `COLUMNS`, and CSV has every field of a line; versions have the same
-files if these are equal to the last byte.
+Invariants: every author has one line in the overview, also before the first bot; the columns of its
+table in the terminal and on the page are `OVERVIEW_COLUMNS`, and CSV has every field of a line;
+versions have the same files if these are equal to the last byte.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ if TYPE_CHECKING:
 
 
 SHORTAGE_DAYS = 1
-"""Days for which a shortage of memory, or of a CPU, is shown."""
+"""Number of days for which a shortage of memory or CPU is shown."""
 RATE_GAMES = 100
-"""The number of newest games for the rate of games."""
+"""Number of newest games from which the rate of games is computed."""
 AUDIT_ENTRIES = 10
-"""The number of entries of the audit log that are shown."""
+"""Number of entries of the audit log that are shown, the newest ones."""
 COLUMNS = {
     "submissions": ("id", "bot", "author", "state", "games", "of_games", "created_at"),
     "audit": ("id", "at", "kind", "subject", "note"),
@@ -61,31 +62,34 @@ COLUMNS = {
 
 
 class SeasonStatus(Struct, frozen=True, kw_only=True):
-    """A season's queue."""
+    """The queue of a season, and the conduct of its bots."""
 
     season: SeasonInfo
     extensions: tuple[Extension, ...]
+    """Longer deadlines of single authors."""
     unplayable: str | None
-    """The reason why no game can be scheduled."""
+    """The reason why no game can be scheduled; None if games can."""
     unknown_panel: tuple[str, ...]
     """Names in the panel of its verdicts that no bot has."""
     waiting: int
+    """Number of games that wait."""
     leased: int
+    """Number of games that are being played."""
     expired: int
-    """Expired leases that no run has taken over yet."""
+    """Number of games whose leases have run out, and which no run has taken over yet."""
     done: int
     cancelled: int
     oldest_wait_seconds: float
     games_per_second: float | None
-    """Over the newest games; None if there are too few."""
+    """Rate of the newest games; None if there are too few."""
     last_game_at: Time | None
     lost: dict[AttemptEnd, int]
-    """Attempts at games that ended without a result, by how they ended."""
+    """Number of attempts at games without a result, by the way in which they ended."""
     strikes: tuple[BotConduct, ...]
     """Faults of bots in the window of strikes; empty for a season that is closed."""
     leases: tuple[JobInfo, ...]
     quarantined: tuple[JobInfo, ...]
-    """Quarantined games: they failed too often and wait for the operator."""
+    """Games that failed too often and wait for the operator."""
 
 
 class TakenOutBot(Struct, frozen=True):
@@ -100,7 +104,7 @@ class Copy(Struct, frozen=True):
     """A version with files that another author had submitted before."""
 
     version: str
-    """Such as "ben v1 by benjamin"."""
+    """The label of the version, such as "ben v1 by benjamin"."""
     same_files_as: str
     """The first version with these files, in the same form."""
 
@@ -115,33 +119,39 @@ class LadderStatus(Struct, frozen=True, kw_only=True):
     shown: str | None
     """The season that pages show: the newest that is open and no tournament's."""
     played: tuple[str, ...]
-    """The seasons of which games are being played."""
+    """Names of the seasons whose games are being played."""
     seasons: tuple[SeasonStatus, ...]
     submissions: tuple[Submission, ...]
     """Submissions that are checked, then those that wait, in the order of their checks."""
     analyses: tuple[LadderAnalysis, ...]
-    """Those that run, and those that wait, in the order in which they are done."""
+    """Analyses under way, then those that wait, in the order in which they are done."""
     runner: str | None
-    """The control groups that the newest run said it has; None if none has said it."""
+    """The control groups that the newest run has reported, in words; None without a report."""
     audit: tuple[AuditEntry, ...]
     """The newest entries, newest first."""
     counts: LadderCounts
 
 
 def status_document(status: LadderStatus) -> dict[str, Json]:
-    """The status as JSON, with what an operator looks at of submissions and entries."""
-    rows: dict[str, Sequence[object]]
-    rows = {"submissions": status.submissions, "audit": status.audit}
-    return to_object(status) | {
-        name: [{key: to_json(getattr(row, key)) for key in COLUMNS[name]} for row in rows[name]]
-        for name in rows
-    }
+    """Return the status as JSON.
+
+    Submissions and entries of the audit log have only the fields in `COLUMNS`.
+    """
+    document = to_object(status)
+    document["submissions"] = _selected_fields(status.submissions, COLUMNS["submissions"])
+    document["audit"] = _selected_fields(status.audit, COLUMNS["audit"])
+    return document
+
+
+def _selected_fields(rows: Sequence[object], fields: Sequence[str]) -> Json:
+    """Return these fields of each row as JSON."""
+    return [{field: to_json(getattr(row, field)) for field in fields} for row in rows]
 
 
 def ladder_status(store: Store) -> LadderStatus:
-    """The queues, leases and problems of a ladder."""
+    """Return the queues, the leases and the troubles of a ladder."""
     bots, seasons = store.bots.all(), store.seasons.all()
-    found = _season_statuses(store, seasons, bots)
+    season_statuses = _season_statuses(store, seasons, bots)
     opened = open_seasons(seasons)
     return LadderStatus(
         store=str(store.database),
@@ -152,14 +162,14 @@ def ladder_status(store: Store) -> LadderStatus:
             if bot.state is not BotState.ACTIVE
         ),
         copies=tuple(
-            Copy(one.signed_label, versions[0].signed_label)
+            Copy(version.signed_label, versions[0].signed_label)
             for versions in store.bots.shared_files()
-            for one in versions
-            if one.author != versions[0].author
+            for version in versions
+            if version.author != versions[0].author
         ),
         shown=opened[-1].name if opened else None,
-        played=tuple(status.season.name for status in found if status.leased),
-        seasons=found,
+        played=tuple(status.season.name for status in season_statuses if status.leased),
+        seasons=season_statuses,
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(store.analyses.queue()),
         runner=store.audit.runner(),
@@ -169,54 +179,89 @@ def ladder_status(store: Store) -> LadderStatus:
 
 
 def upkeep(counts: LadderCounts) -> list[CheckResult]:
-    """The room, the backup, the runner and the damage of a ladder, with what to do about them."""
-    from deepsea_ladder.store.database import LEAST_FREE  # a client needs no database
-
-    size, free, age = counts.store_bytes, counts.disk_free_bytes, counts.backup_age_seconds
-    days = None if age is None else int(age // 86_400)
-    checks = []
-    if free is not None:
-        room = f"{size_in_words(free)} free beside a ladder of {size_in_words(size)}"
-        enough = free >= max(size, LEAST_FREE) + MIB
-        found = room if enough else f"no room for a backup, {room}"
-        remedy = "free some space, or move the ladder to another disk"
-        checks.append(CheckResult("disk", enough, True, found, remedy))
-    found = "no backup lately" if days is None else f"the last backup is {days} days old"
-    remedy = "`ladder backup FILE`, best every night"
-    checks.append(CheckResult("backup", days is not None and days < 2, True, found, remedy))
-    remedy = (
-        "give it more memory, or its unit a higher MemoryMax=; or have fewer --workers, or less "
-        "--memory for each bot of a season"
+    """Return checks of a ladder's disk, backup, memory, CPU, runner and damage, with remedies."""
+    checks = [*_disk_check(counts), _backup_check(counts)]
+    checks.append(
+        _shortage_check(
+            "memory",
+            counts.shortage_age_seconds,
+            good="no bot wanted for memory lately",
+            bad="a machine that plays ran out of memory: bots within their limits were ended",
+            remedy="give it more memory, or its unit a higher MemoryMax=; or have fewer --workers, "
+            "or less --memory for each bot of a season",
+        )
     )
-    good = "no bot wanted for memory lately"
-    found = "a machine that plays ran out of memory: bots within their limits were ended"
-    checks.append(_shortage("memory", counts.shortage_age_seconds, good, found, remedy))
-    remedy = "have fewer --workers, or let nothing else compute there"
-    good = "no bot wanted for a CPU lately"
-    found = "a machine that plays was too busy: a bot got no CPU, and its game is void"
-    checks.append(_shortage("CPU", counts.starved_age_seconds, good, found, remedy))
+    checks.append(
+        _shortage_check(
+            "CPU",
+            counts.starved_age_seconds,
+            good="no bot wanted for a CPU lately",
+            bad="a machine that plays was too busy: a bot got no CPU, and its game is void",
+            remedy="have fewer --workers, or let nothing else compute there",
+        )
+    )
     resting = "; ".join(counts.resting_runners) or "nothing waits without a runner"
-    found = "no runner does what waits" if counts.is_stalled else resting
-    remedy = "start `ladder run --forever`, or `ladder serve`"
-    checks.append(CheckResult("runner", not counts.is_stalled, True, found, remedy))
+    checks.append(
+        CheckResult(
+            "runner",
+            ok=not counts.is_stalled,
+            needed=True,
+            found="no runner does what waits" if counts.is_stalled else resting,
+            remedy="start `ladder run --forever`, or `ladder serve`",
+        )
+    )
     remedy = "`ladder refold --records` names all damage; restore a backup: `ladder restore`"
-    checks += [CheckResult("damage", False, True, line, remedy) for line in counts.damage]
+    checks += [
+        CheckResult("damage", ok=False, needed=True, found=line, remedy=remedy)
+        for line in counts.damage
+    ]
     return checks
 
 
-def _shortage(
-    name: str, age_seconds: float | None, good: str, found: str, remedy: str
+def _disk_check(counts: LadderCounts) -> list[CheckResult]:
+    """Return the check that the disk has room for a backup; none for a database on a server."""
+    from deepsea_ladder.store.database import LEAST_FREE  # a client needs no database
+
+    size, free = counts.store_bytes, counts.disk_free_bytes
+    if free is None:
+        return []
+    room = f"{size_in_words(free)} free beside a ladder of {size_in_words(size)}"
+    has_room = free >= max(size, LEAST_FREE) + MIB
+    finding = room if has_room else f"no room for a backup, {room}"
+    remedy = "free some space, or move the ladder to another disk"
+    return [CheckResult("disk", ok=has_room, needed=True, found=finding, remedy=remedy)]
+
+
+def _backup_check(counts: LadderCounts) -> CheckResult:
+    """Return the check that the last backup is younger than two days."""
+    age_seconds = counts.backup_age_seconds
+    days = None if age_seconds is None else int(age_seconds // 86_400)
+    return CheckResult(
+        "backup",
+        ok=days is not None and days < 2,
+        needed=True,
+        found="no backup lately" if days is None else f"the last backup is {days} days old",
+        remedy="`ladder backup FILE`, best every night",
+    )
+
+
+def _shortage_check(
+    name: str, age_seconds: float | None, *, good: str, bad: str, remedy: str
 ) -> CheckResult:
-    """The check of what bots lacked last so long ago, None if they never did."""
-    enough = age_seconds is None or age_seconds > SHORTAGE_DAYS * 86_400
-    return CheckResult(name, enough, True, good if enough else found, remedy)
+    """Return the check that bots have not lacked something lately.
+
+    `age_seconds` is the time since they lacked it last, None if they never did. `good` and `bad`
+    are the findings.
+    """
+    ok = age_seconds is None or age_seconds > SHORTAGE_DAYS * 86_400
+    return CheckResult(name, ok=ok, needed=True, found=good if ok else bad, remedy=remedy)
 
 
 def not_ready(store: Store, *, has_runner: bool) -> str | None:
-    """The reason for which a ladder cannot do its work now, in a word or two; None if it can.
+    """Return why a ladder cannot do its work now, in a few words; None if it can.
 
-    has_runner  whether a runner's process runs beside the caller; one elsewhere is known by its
-                leases and its rests
+    has_runner  True if a process of the caller plays games; False looks for leases and rests of
+                runners in the store
     """
     try:
         store.database.check_writable()
@@ -231,20 +276,24 @@ def not_ready(store: Store, *, has_runner: bool) -> str | None:
 
 
 def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
+    """Return why no game can be scheduled in a season: too few bots. Return None if games can.
+
+    Closed seasons and tournaments have no games to schedule, and so no reason.
+    """
     from deepsea_ladder.pairing import table_sizes
 
     if season.closed_at is not None or season.tournament is not None:
         return None
     pairing = season.settings.pairing
-    playing = [bot for bot in bots if bot.state is BotState.ACTIVE]
+    active_bots = [bot for bot in bots if bot.state is BotState.ACTIVE]
     if not pairing.same_author:
-        available = len({bot.author for bot in playing})
+        available_seats = len({bot.author for bot in active_bots})
     elif pairing.former_versions:
-        available = sum(bot.current.number for bot in playing)
+        available_seats = sum(bot.current.number for bot in active_bots)
     else:
-        available = len(playing)
+        available_seats = len(active_bots)
     try:
-        table_sizes(available, season.settings.seats, pairing)
+        table_sizes(available_seats, season.settings.seats, pairing)
     except PairingError as error:
         return str(error)
     return None
@@ -253,23 +302,27 @@ def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
 def _season_statuses(
     store: Store, seasons: Sequence[StoredSeason], bots: Sequence[LadderBot]
 ) -> tuple[SeasonStatus, ...]:
-    """The queues of all seasons, however many there are by the same few statements."""
-    known = {names.key(bot.name) for bot in bots}
+    """Return the status of each season.
+
+    The number of statements is the same for any number of seasons.
+    """
+    bot_keys = {names.key(bot.name) for bot in bots}
     counts, lost = store.queue.counts_of(seasons), store.queue.lost_counts()
     paces, extensions = store.history.paces(RATE_GAMES), store.seasons.extensions()
-    strikes = store.bots.strikes([one for one in seasons if one.closed_at is None])
+    strikes = store.bots.strikes([season for season in seasons if season.closed_at is None])
     jobs = store.queue.listed(None, TaskState.RUNNING, TaskState.QUARANTINED)
 
     def jobs_of(season: StoredSeason, status: TaskState) -> tuple[JobInfo, ...]:
         return tuple(job for job in jobs if (job.season, job.status) == (season.name, status))
 
-    return tuple(
-        SeasonStatus(
+    def season_status(season: StoredSeason) -> SeasonStatus:
+        pace = paces.get(season.id)
+        return SeasonStatus(
             season=season_info(season),
             extensions=tuple(extensions.get(season.id, ())),
             unplayable=_unplayable(season, bots),
             unknown_panel=tuple(
-                name for name in season.settings.verdicts.panel if names.key(name) not in known
+                name for name in season.settings.verdicts.panel if names.key(name) not in bot_keys
             ),
             waiting=counts[season.id].waiting,
             leased=counts[season.id].leased,
@@ -284,13 +337,14 @@ def _season_statuses(
             leases=jobs_of(season, TaskState.RUNNING),
             quarantined=jobs_of(season, TaskState.QUARANTINED),
         )
-        for season in seasons
-        for pace in [paces.get(season.id)]
-    )
 
+    return tuple(map(season_status, seasons))
+
+
+# ------------------------------------------------------------------------- the overview of a class
 
 NAMED = 3
-"""Versions with the same files that a sentence names."""
+"""Number of versions with the same files that a sentence names."""
 
 
 class AuthorOverview(Struct, frozen=True, kw_only=True):
@@ -299,30 +353,32 @@ class AuthorOverview(Struct, frozen=True, kw_only=True):
     author: str
     state: AuthorState
     joined_at: Time | None
-    """The first token; None before a code was redeemed."""
+    """When a code was redeemed for the first token; None before that."""
     submissions: int = 0
+    """Number of submissions."""
     submitted_at: Time | None = None
-    """The newest submission."""
+    """The time of the newest submission."""
     refused_at: Time | None = None
-    """The newest submission that was not accepted."""
+    """The time of the newest submission that was not accepted."""
     refusal: str = ""
-    """The reason of that."""
+    """The reason why that was not accepted."""
     bots: int
+    """Number of bots."""
     bot: str = ""
-    """Of several bots one with the best rank, else one that plays; "" for none."""
+    """The bot with the best rank, or one that plays; "" for none."""
     version: int | None = None
     bot_state: BotState | None = None
     games: int = 0
-    """Of that version in the season."""
+    """Number of games of that version in the season."""
     rating: float | None = None
-    """None before the first game."""
+    """The rating of that version; None before its first game."""
     rank: int | None = None
     same_files: tuple[str, ...]
-    """Versions of other authors that have the files of one of this author's versions."""
+    """Labels of versions of other authors that have the files of one of this author's versions."""
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """All authors, by name, and a season."""
+    """All authors, by name, with their bots in a season."""
 
     season: str
     authors: tuple[AuthorOverview, ...]
@@ -366,11 +422,11 @@ OVERVIEW_COLUMNS = (
 )
 CSV_COLUMNS = AuthorOverview.__struct_fields__
 SharedFiles = Sequence[tuple[BotVersion, ...]]
-"""Versions of several authors with the same files, by their files."""
+"""Groups of versions with the same files; a group has several authors."""
 
 
 def overview(store: Store, season_name: str | None = None) -> Overview:
-    """All authors, and where they stand in a season; by default the open one."""
+    """Return all authors with their places in a season, by default the open one."""
     season = find_season(store, season_name)
     entries = eligible(store, season)
     lines = standings(listed(store, season, entries), pairing=season.settings.pairing)
@@ -379,36 +435,39 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
     def rank(entry: RatedVersion) -> int | None:
         return ranks.get((entry.version.bot, entry.version.number))
 
-    def is_behind(entry: RatedVersion) -> tuple[float, bool]:
+    def sort_key(entry: RatedVersion) -> tuple[float, bool]:
+        # The best rank first; of bots without a rank those that play first.
         return rank(entry) or inf, entry.state is not BotState.ACTIVE
 
-    best: dict[str, RatedVersion] = {}
-    for entry in sorted(entries, key=is_behind):
+    best: dict[str, RatedVersion] = {}  # by author
+    for entry in sorted(entries, key=sort_key):
         best.setdefault(entry.version.author, entry)
     submissions, joined = store.submissions.by_author(), store.audit.first_tokens()
     shared = store.bots.shared_files()
 
     def line(author: AuthorLine) -> AuthorOverview:
         name = author.author
-        overview = AuthorOverview(
+        author_overview = AuthorOverview(
             author=name,
             state=author.state,
             joined_at=joined.get(name),
             bots=author.bots,
             same_files=copies(shared, name),
         )
-        if (sent := submissions.get(name)) is not None:
-            overview = replace(
-                overview,
-                submissions=sent.number,
-                submitted_at=sent.newest.created_at,
-                refused_at=sent.refused.created_at if sent.refused else None,
-                refusal=sent.refused.found if sent.refused else "",
+        if name in submissions:
+            own = submissions[name]
+            author_overview = replace(
+                author_overview,
+                submissions=own.number,
+                submitted_at=own.newest.created_at,
+                refused_at=own.refused.created_at if own.refused else None,
+                refusal=own.refused.found if own.refused else "",
             )
-        if (entry := best.get(name)) is not None:
+        if name in best:
+            entry = best[name]
             tally = entry.tally
-            overview = replace(
-                overview,
+            author_overview = replace(
+                author_overview,
                 bot=entry.version.bot,
                 version=entry.version.number,
                 bot_state=entry.state,
@@ -416,7 +475,7 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
                 rating=tally.rating.conservative if tally.games else None,
                 rank=rank(entry),
             )
-        return overview
+        return author_overview
 
     return Overview(season=season.name, authors=tuple(map(line, store.authors.all())))
 
@@ -424,20 +483,28 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
 def copies(
     shared: SharedFiles, author: str, bot: str | None = None, number: int | None = None
 ) -> tuple[str, ...]:
-    """Versions of other authors that have the files of one of an author's versions: of any, of one
-    of this bot, or of the one with this number."""
-    labels: dict[str, None] = {}
+    """Return labels of versions of other authors with the same files as a version of this author.
+
+    The author's versions are all, or those of this bot, or the one of the bot with this number.
+    """
+    labels: dict[str, None] = {}  # a set that remembers the order
     for versions in shared:
-        own = [one for one in versions if one.author == author]
-        if any(bot in (None, one.bot) and number in (None, one.number) for one in own):
-            labels |= {one.signed_label: None for one in versions if one not in own}
+        own_versions = [version for version in versions if version.author == author]
+        if any(
+            bot in (None, version.bot) and number in (None, version.number)
+            for version in own_versions
+        ):
+            for version in versions:
+                if version not in own_versions:
+                    labels[version.signed_label] = None
     return tuple(labels)
 
 
 def same_files_as(labels: Iterable[str]) -> str:
-    """`same files as ann v1 by anna and 2 others`; "" for none."""
-    names = list(labels)
-    if not names:
+    """Return a phrase such as "same files as ann v1 by anna and 2 more"; "" without labels."""
+    all_labels = list(labels)
+    if not all_labels:
         return ""
-    more = len(names) - NAMED
-    return f"same files as {', '.join(names[:NAMED])}{f' and {more} more' if more > 0 else ''}"
+    phrase = f"same files as {', '.join(all_labels[:NAMED])}"
+    others = len(all_labels) - NAMED
+    return f"{phrase} and {others} more" if others > 0 else phrase

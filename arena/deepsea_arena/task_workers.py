@@ -1,19 +1,16 @@
-"""Analyses games in a worker process.
+"""Worker processes for analyses, blocks of comparisons, and games of people.
 
-Invariants: no code of a bot runs here; nothing here knows the store; a worker sends a message for
-each step of the game, so that its progress is seen.
+Start reading at `analysis_worker`, `comparison_worker` and `person_worker`.
 
-Plays blocks of a comparison of two versions in a worker process.
+Invariants: nothing here knows the store. Analyses run no code of bots, and send a message for each
+step of the game, so that their progress is seen. Comparisons play bots as in rated games: from the
+files that were submitted, with the season's isolation, limits, rules and clock; a block is sent as
+soon as it is counted.
 
-Invariants: bots play as in rated games: from the files that were submitted, with the season's
-isolation, limits, rules and clock; nothing here knows the store; a block is sent as it is counted.
-
-Plays games of people in a worker process, each from one decision of its person to the next.
-
-Invariants: nothing here knows the store, and a step needs nothing but its task: a game that is not
-at its table here, since its worker has ended, is set up again from its decisions; a table keeps the
-game and its bots' processes, frozen, until the next step; the person's seat is one as others are,
-and default actions of a person who is away are no faults.
+A step of a person's game goes from one decision of the person to the next, and needs nothing but
+its task. The worker keeps the game and its bots' frozen processes until the next step. A game that
+it does not have, since the last worker has ended, is set up again from its decisions. Default
+actions of a person who is away are no faults.
 """
 
 from __future__ import annotations
@@ -74,20 +71,23 @@ class AnalyseGame:
 
 
 class Analysed(NamedTuple):
-    """The result of an analysis, or why there is none."""
+    """The result of an analysis, or the reason why there is none."""
 
     policy: str
     """The policy of the roll-outs, with its version."""
     document: str
-    """JSON; "" if the record makes no sense."""
+    """The result as JSON; "" if the record makes no sense."""
     problem: str = ""
+    """The reason why there is no result; "" if there is one."""
 
 
 @contextmanager
 def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
-    """Set up a worker that analyses games, and sends how many more steps it has looked at.
+    """Set up a worker, and yield its function that analyses a game.
 
-    gives_way  whether it takes what others leave of the CPU
+    For each step the function sends the number of further steps that were analysed.
+
+    gives_way  True to use only the CPU time that other programs leave
     """
     if gives_way:
         SYSTEM.give_way()
@@ -99,15 +99,17 @@ def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
 
 
 def analyse(task: AnalyseGame, on_steps: Callable[[int], object]) -> Analysed:
-    """Analyse a game; `on_steps` receives how many more steps have been looked at."""
+    """Analyse a game; call `on_steps` with the number of further steps that were analysed."""
     try:
         record = GameRecord.from_json(task.record)
         analysis = Analysis([(record_file(record.game_id), record)], task.settings)
     except InvalidRecord as error:
         return Analysed(COACH_VERSION, "", str(error))
-    (found,) = analysis.run(on_steps=on_steps)
-    return Analysed(COACH_VERSION, game_document(found, task.settings))
+    (result,) = analysis.run(on_steps=on_steps)
+    return Analysed(COACH_VERSION, game_document(result, task.settings))
 
+
+# ------------------------------------------------------------------------------------- comparisons
 
 _VERDICTS: Final[dict[str | None, Verdict | None]] = {
     "A": "better",
@@ -115,6 +117,7 @@ _VERDICTS: Final[dict[str | None, Verdict | None]] = {
     "same": "level",
     None: None,
 }
+"""The verdict on the version by the verdict of `compare`, in which the version is A."""
 
 
 class BlockPlayed(NamedTuple):
@@ -124,14 +127,17 @@ class BlockPlayed(NamedTuple):
     content: bytes
     """The block, as JSON."""
     cpu_ms: int
-    """The cost: the referee's CPU time, and the time that bots had for their decisions."""
+    """CPU time of this process, and the time of the bots' decisions."""
     standing: ComparisonStanding
-    """After it."""
+    """The standing of the comparison after the block."""
 
 
 @contextmanager
 def comparison_worker(link: Link) -> Iterator[Perform]:
-    """Set up a worker that plays blocks with what others leave of the CPU."""
+    """Set up a worker, and yield its function that plays blocks of a comparison.
+
+    It uses only the CPU time that other programs leave.
+    """
     SYSTEM.give_way()
     with own_folder() as folder:
         folders = BotCache(folder, link.file)
@@ -140,8 +146,10 @@ def comparison_worker(link: Link) -> Iterator[Perform]:
             if folders.has_lost(version.digest for version in lease.versions):
                 link.leave()
             season = lease.season
-            mine, other = (bot_of(version, folders) for version in lease.versions)
-            play_on(lease, (mine, other), hosting(season.isolation, season.limits), link.send)
+            version_bot, other_bot = (bot_of(version, folders) for version in lease.versions)
+            play_on(
+                lease, (version_bot, other_bot), hosting(season.isolation, season.limits), link.send
+            )
 
         yield perform
 
@@ -149,33 +157,39 @@ def comparison_worker(link: Link) -> Iterator[Perform]:
 def play_on(
     lease: ComparisonLease,
     pair: tuple[BotSpec, BotSpec],
-    where: Hosting,
+    bot_hosting: Hosting,
     send: Callable[[BlockPlayed], object],
     *,
     in_process: bool = False,
 ) -> None:
-    """Play blocks until there is a verdict, or what the lease may use is used."""
-    season, chosen = lease.season, lease.season.verdicts
+    """Play blocks until there is a verdict, or the CPU time of the lease is used up.
+
+    pair         the version's bot, and the bot with which it is compared
+    bot_hosting  the isolation and limits of the bots
+    send         called with each block
+    in_process   True to play in this process, as tests do
+    """
+    season, verdict_settings = lease.season, lease.season.verdicts
     settings = BlockSettings.of(
         *pair,
-        seats=chosen.seats or max(season.seats),
-        blocks=chosen.blocks,
-        hosting=where,
+        seats=verdict_settings.seats or max(season.seats),
+        blocks=verdict_settings.blocks,
+        hosting=bot_hosting,
         rules=season.rules,
         time_control=TimeControl.parse(season.clock),
         seed=seed_from_text(lease.seed),
         seed_text=lease.seed,
-        margin=chosen.margin,
+        margin=verdict_settings.margin,
         until_decided=True,
         luck_adjusted=True,
     )
-    used, since = 0, _cpu_seconds()
+    used_ms, block_started_s = 0, _cpu_seconds()
 
-    def keep(number: int, played: PlayedBlock, notes: Mapping[str, Any]) -> None:
-        nonlocal used, since
+    def on_block(number: int, played: PlayedBlock, notes: Mapping[str, Any]) -> None:
+        nonlocal used_ms, block_started_s
         bots_us = sum(decision.us for _, record in played for decision in record.decisions)
-        cpu_ms = round(1000 * (_cpu_seconds() - since) + bots_us / 1000)
-        used, since = used + cpu_ms, _cpu_seconds()
+        cpu_ms = round(1000 * (_cpu_seconds() - block_started_s) + bots_us / 1000)
+        used_ms, block_started_s = used_ms + cpu_ms, _cpu_seconds()
         # Without tracebacks, which are long and their author's alone.
         results = [
             replace(result, faults=tuple(replace(fault, error="") for fault in result.faults))
@@ -184,20 +198,20 @@ def play_on(
         content = block_line(number, results, notes)
         send(BlockPlayed(number, content, cpu_ms, standing_of(games)))
 
-    games = CompareGames(settings, map(read_block, lease.kept), keep)
-    games.play(lambda _: used >= lease.cpu_ms, in_process=in_process)
+    games = CompareGames(settings, map(read_block, lease.kept), on_block)
+    games.play(lambda _: used_ms >= lease.cpu_ms, in_process=in_process)
 
 
 def _cpu_seconds() -> float:
-    """The CPU time of this process."""
+    """Return the CPU time of this process in user and system mode, in seconds."""
     return sum(os.times()[:2])
 
 
 def standing_of(played: CompareGames) -> ComparisonStanding:
-    """The figures of a comparison as they are shown."""
+    """Return the figures of a comparison as they are shown."""
     comparison = played.comparison
     low, high = comparison.deciding.interval
-    needed = comparison.blocks_needed
+    blocks_needed = comparison.blocks_needed
     return ComparisonStanding(
         blocks=comparison.blocks,
         lead=comparison.deciding.mean,
@@ -205,17 +219,25 @@ def standing_of(played: CompareGames) -> ComparisonStanding:
         high=high,
         margin=played.settings.margin,
         verdict=_VERDICTS[comparison.verdict],
-        blocks_to_go=None if needed is None else needed - comparison.blocks,
+        blocks_to_go=None if blocks_needed is None else blocks_needed - comparison.blocks,
         faults=comparison.faults[0].total(),
     )
 
 
-KEPT = 8
-"""More tables than most ladders have; what is left out has its bots started at each step."""
+# --------------------------------------------------------------------------------- games of people
+
+MOST_TABLES = 8
+"""Number of tables that keep their bots running: most ladders have fewer.
+
+At other tables the bots are started for each step.
+"""
 
 
 class PlayedOn(NamedTuple):
-    """The result of a step: the decisions until the person's next one, or the record at the end."""
+    """The result of a step.
+
+    It has all decisions until the person's next one, or the record if the game has ended.
+    """
 
     decisions: tuple[Decision, ...]
     record: str = ""
@@ -223,30 +245,30 @@ class PlayedOn(NamedTuple):
 
 @contextmanager
 def person_worker(link: Link) -> Iterator[Perform]:
-    """Set up a worker that plays games of people."""
+    """Set up a worker, and yield its function that plays a step of a person's game."""
     with own_folder() as folder, closing(Tables(BotCache(folder, link.file), link)) as tables:
         yield tables.perform
 
 
 class Tables:
-    """The games under way in a worker."""
+    """The tables of a worker: games of people under way, with their bots."""
 
-    def __init__(self, folders: BotCache, link: Link, kept: int = KEPT) -> None:
-        """`kept`: so many tables at most keep their bots running."""
+    def __init__(self, folders: BotCache, link: Link, most_tables: int = MOST_TABLES) -> None:
+        """Make a worker without tables; `most_tables` of them at most keep their bots running."""
         self._folders = folders
         self._link = link
-        self._kept = kept
+        self._most_tables = most_tables
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._clock = SystemClock()
         self._freezer = Freezer(self._clock)
         self.open: dict[str, _Table] = {}
-        """The games whose bots run here, those that were played last at the end."""
+        """The tables by the ids of their games, in the order of their last steps."""
         self._suspects: dict[str, set[int]] = {}
-        """Of each game, the seats that could not be timed because of the host."""
+        """By the id of the game, the seats that could not be timed because the host was busy."""
 
     def perform(self, game: PersonGame) -> PlayedOn:
-        """Do one step. A request to stop ends it, and with it the worker."""
+        """Do one step of a game. A request to stop ends it, and the worker with it."""
         if self._folders.has_lost(version.digest for version in game.versions):
             self._link.leave()
         try:
@@ -255,19 +277,25 @@ class Tables:
             raise SystemExit(0) from None
 
     def close(self) -> None:
-        """End all bots."""
+        """End all tables and the event loop."""
         for game_id in [*self.open]:
-            self._runner.run(self._end(game_id))
+            self._runner.run(self._end_table(game_id))
         self._runner.close()
 
     async def _step(self, game: PersonGame) -> PlayedOn:
+        """Play a game to the person's next decision, at its table or at a new one.
+
+        The oldest tables end if there are too many. Bots are frozen until the next step.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._link.on_stop(partial(self._loop.call_soon_threadsafe, task.cancel))
         table = self.open.pop(game.game_id, None)
-        if table is None or table.decisions != game.decisions:
-            if table is not None:
-                await table.end()
+        if table is not None and table.decisions != game.decisions:
+            # Another worker has played on meanwhile.
+            await table.end()
+            table = None
+        if table is None:
             table = self._set_up(game)
         self.open[game.game_id] = table
         try:
@@ -275,37 +303,46 @@ class Tables:
         except BaseException as error:
             if isinstance(error, HostTooBusy) and error.seat is not None:
                 self._suspects.setdefault(game.game_id, set()).add(error.seat)
-            await self._end(game.game_id)
+            await self._end_table(game.game_id)
             raise
         finally:
             self._freezer.freeze_all()
         if played is not None:
-            await self._end(game.game_id)
+            await self._end_table(game.game_id)
             self._suspects.pop(game.game_id, None)
             return PlayedOn((), played.record.to_json())
-        for game_id in [*self.open][: -self._kept]:
-            await self._end(game_id)
+        for game_id in [*self.open][: -self._most_tables]:
+            await self._end_table(game_id)
         return PlayedOn(table.decisions)
 
     def _set_up(self, game: PersonGame) -> _Table:
+        """Return a new table that repeats the decisions of a game."""
         season = game.season
         settings = hosting(season.isolation, season.limits)
         bots = [bot_of(version, self._folders) for version in game.versions]
         pool = BotPool(bots, settings, self._clock, freezer=self._freezer)
         return _Table(game, pool, self._clock, self._suspects.get(game.game_id, set()))
 
-    async def _end(self, game_id: str) -> None:
+    async def _end_table(self, game_id: str) -> None:
+        """End the table of a game, if this worker has it."""
         if (table := self.open.pop(game_id, None)) is not None:
             await table.end()
 
 
 class _Table:
-    """A game under way, with its bots; it is the person's seat itself: a question stays until the
-    answer comes with another step."""
+    """A game under way, with its bots.
+
+    To the referee the table is the player in the person's seat. A question to it stays open until
+    its answer comes with another step.
+    """
 
     features: frozenset[str] = frozenset({wire.NO_EVENTS})
 
     def __init__(self, game: PersonGame, pool: BotPool, clock: Clock, suspects: set[int]) -> None:
+        """Repeat the decisions of a game, and begin to play on in a task of the event loop.
+
+        suspects  seats that could not be timed before: a delay by the host is a timeout for them
+        """
         seats = [(version.label, version.digest) for version in game.versions]
         seats.insert(game.seat, (PERSON, ""))
         played = Game(game.ruleset, len(seats), game.seed)
@@ -317,25 +354,31 @@ class _Table:
             self._game.repeat(decision)
         self._pool = pool
         self._clock = clock
-        self._since_us = 0
+        self._asked_at_us = 0
         self._on_answer: OnAnswer | None = None
         self._asked = asyncio.Event()
         line_up = [*range(len(game.versions))]
-        line_up.insert(game.seat, 0)  # any one that has a process
+        # The person's seat needs the index of some bot, which is not asked.
+        line_up.insert(game.seat, 0)
         self._playing = asyncio.ensure_future(self._play(line_up, game.seat, suspects))
 
     async def _play(self, line_up: list[int], seat: int, suspects: set[int]) -> PlayedGame:
+        """Play the game to its end. The table itself answers for the person's seat."""
         with self._pool.table(line_up, self._game.game.seed) as slots:
             players = {seat: lambda _: self}
             return await play_game(self._game, self._pool, slots, players, suspects)
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """All that were made."""
+        """All decisions of the game so far."""
         return tuple(self._game.game.decisions)
 
     async def play_on(self, game: PersonGame) -> PlayedGame | None:
-        """Play to the person's next decision, or to the end; the game if it has ended."""
+        """Play to the person's next decision, or to the end; return the game if it has ended.
+
+        `game` has the person's answer to the open question. For a person who has left, default
+        actions are played.
+        """
         answer = game.answer
         while True:
             asked = asyncio.ensure_future(self._asked.wait())
@@ -351,21 +394,24 @@ class _Table:
             assert question is not None
             assert self._on_answer is not None
             self._asked.clear()
-            us = self._clock.now_us() - self._since_us
+            us = self._clock.now_us() - self._asked_at_us
             self._on_answer(TimedAnswer(answer or question.legal[0], us))
             answer = None
 
     def send(self, message: bytes) -> None:
-        """Do nothing: people read pages."""
+        """Do nothing: a person needs no events of the game."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Let the step end here."""
-        self._since_us, self._on_answer = self._clock.now_us(), on_answer
+        """Take in the referee's question to the person, which ends the step.
+
+        Return the id of the request, which is always 1, since only one is open at a time.
+        """
+        self._asked_at_us, self._on_answer = self._clock.now_us(), on_answer
         self._asked.set()
         return 1
 
     async def end(self) -> None:
-        """End the bots."""
+        """Stop the game, and end its bots."""
         self._playing.cancel()
         with suppress(BaseException):
             await self._playing
