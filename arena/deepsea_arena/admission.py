@@ -205,6 +205,7 @@ def check_worker(link: Link) -> Iterator[Perform]:
     """
 
     def perform(task: ReadArchive | PlayAdmission) -> BotBundle | str | AdmissionPlayed:
+        """Return the answer to a task: a bot or a reason, or the result of the games."""
         if isinstance(task, ReadArchive):
             return _read_archive(task)
         game_numbers = count(1)

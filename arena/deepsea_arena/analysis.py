@@ -83,7 +83,7 @@ class AnalysedDecision(NamedTuple):
     """A decision of a game."""
 
     number: int
-    """Its index among the game's decisions."""
+    """The index of the decision in the game."""
     seat: int
     turn: int
     """The number of its turn, from 1."""
@@ -116,7 +116,7 @@ class ChanceEvent(NamedTuple):
     """The seat that rolled; None for a reveal."""
     dice: tuple[int, int] | None
     luck: tuple[Estimate, ...]
-    """By seat, the change of the expected placement score."""
+    """The change of each seat's expected placement score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class SeatSums:
     bot: RecordSeat
     lost: Lost
     result: float
-    """Its placement score."""
+    """The seat's placement score."""
     luck: SeatLuck | None
     """None if it was not measured."""
 
@@ -232,17 +232,17 @@ class BotSums:
 
     bot: RecordSeat
     losses: list[float] = field(default_factory=list)
-    """Its loss in each game."""
+    """The loss in each game."""
     lost: Lost = field(default_factory=Lost)
-    """Its losses in all games."""
+    """The losses in all games."""
     kinds: dict[str, Lost] = field(default_factory=dict)
-    """Its losses by the kind of decision."""
+    """The losses by the kind of decision."""
     dives: dict[int, Lost] = field(default_factory=dict)
-    """Its losses by the dive of the game, from 1."""
+    """The losses by the number of the dive."""
     results: list[float] = field(default_factory=list)
-    """Its placement score in each game."""
+    """The placement score in each game."""
     adjusted: list[float] = field(default_factory=list)
-    """Its placement score less the luck, in each game whose luck was measured."""
+    """The placement score less the luck, in each game whose luck was measured."""
 
     @property
     def games(self) -> int:

@@ -149,6 +149,7 @@ class TaskLoop(Generic[_Lease]):
         owner: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        """Make a loop that leases nothing yet; see the class for the arguments."""
         self.store = store
         self.queue = handler.queue(store)
         self.watcher = watcher

@@ -158,15 +158,15 @@ def verdict_line(comparison: StoredComparison, *, closed: bool = False) -> Verdi
 
 def _verdict_words(comparison: StoredComparison, *, closed: bool) -> str:
     """Return a comparison in words: its verdict with the figures, or why it is open."""
-    standing, other = comparison.standing, comparison.against
+    standing, opponent = comparison.standing, comparison.against
     blocks = "1 block" if standing.blocks == 1 else f"{standing.blocks:,} blocks"
     interval = f"{standing.low:+.2f} to {standing.high:+.2f}"
     figures = f" ({standing.lead:+.2f} placement score, 95 %: {interval}, {blocks})"
     match standing.verdict:
         case "better" | "worse":
-            return f"{standing.verdict} than {other}{figures}"
+            return f"{standing.verdict} than {opponent}{figures}"
         case "level":
-            return f"level with {other} within {standing.margin:g}{figures}"
+            return f"level with {opponent} within {standing.margin:g}{figures}"
     if comparison.state.is_final:
         status = comparison.reason
     elif closed:
@@ -176,7 +176,7 @@ def _verdict_words(comparison: StoredComparison, *, closed: bool) -> str:
         status = f"about {two_digits:,.0f} blocks to go"
     else:
         status = "it goes on" if standing.blocks else "not begun"
-    return f"open against {other}: {status}{figures if standing.blocks else ''}"
+    return f"open against {opponent}: {status}{figures if standing.blocks else ''}"
 
 
 # ------------------------------------------------------------------------------------- the profile
@@ -205,7 +205,7 @@ class FaultLine(Struct, frozen=True, kw_only=True):
     forfeit: str | None
     """The fault that forfeited the seat."""
     error: str | None
-    """Its faults with their tracebacks, as `ladder log` shows them.
+    """The faults with their tracebacks, as `ladder log` shows them.
 
     None for readers who may not see them, and if they were not stored.
     """
@@ -267,7 +267,7 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     """Number of all opponents that it met, of which `opponents` may be a part."""
     seats: tuple[SeatLine, ...]
     newest: tuple[RatedGame, ...]
-    """Its newest games, newest first."""
+    """The newest games, newest first."""
     faulty_games: int
     """The number of games with faults of its own."""
     fault_kinds: tuple[FaultKindLine, ...]
@@ -279,7 +279,7 @@ class BotProfile(Struct, frozen=True, kw_only=True):
     verdicts: tuple[VerdictLine, ...]
     """Verdicts against the former version, and against the panel."""
     weaknesses: Weaknesses | None = None
-    """Its weaknesses, and their changes since the version before it; None without analyses."""
+    """The weaknesses, and their changes since the version before it; None without analyses."""
 
 
 def bot_profile(
@@ -384,6 +384,7 @@ def _weaknesses_in_games(
     from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
     def deviations(analysed_games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
+        """Yield the deviations of the bot's seat in each game whose analysis can be used."""
         for game in analysed_games:
             with suppress(DocumentError, StoreDamaged):  # the page of the game says so
                 document = read_analysis(document_of(store, game.game_id))

@@ -59,7 +59,7 @@ class DaskTimes:
     look: float = 2.0
     """Interval between two requests for the list of workers."""
     alone: float = 60.0
-    """How long a run waits for another worker when all have left."""
+    """The time that a run waits for another worker when all have left."""
     meet: float = 60.0
     """Timeout for a worker to say whether it can play."""
 
@@ -74,6 +74,11 @@ class Agent(distributed.WorkerPlugin):
     """
 
     def __init__(self, name: str, setup: Setup, cpus: CpuShare, worker: Any) -> None:
+        """Make an agent for a Dask worker, with a pool of one worker process.
+
+        setup  called in the worker process
+        cpus   its share of the CPUs
+        """
         self._name = name
         self._worker = worker
         self._files: dict[str, bytes] = {}
@@ -210,6 +215,7 @@ class DaskWorkers:
         report: Callable[[str], object],
         times: DaskTimes | None = None,
     ) -> None:
+        """Connect to the scheduler, and wait until a worker can play; see the class."""
         self._address = address
         self._packed = pickle.dumps((check, setup))
         self._report = report
@@ -436,8 +442,8 @@ def _connected_client(address: str, seconds: float) -> Any:
             warnings.simplefilter("ignore")  # versions are compared with better words
             return distributed.Client(address, timeout=seconds, set_as_default=False)
     except (OSError, ImportError) as error:  # TimeoutError is an OSError
-        words = str(error) or f"no answer within {seconds:g} seconds"
-        raise WorkerError(f"no scheduler can be reached at {address}: {words}") from None
+        reason = str(error) or f"no answer within {seconds:g} seconds"
+        raise WorkerError(f"no scheduler can be reached at {address}: {reason}") from None
     except (ValueError, TypeError, RuntimeError) as error:
         raise UserError(f"--cluster {address}: {error}") from None
 

@@ -270,6 +270,7 @@ def prove_with(
     """
 
     def prove_games(games: Iterable[RecordedGame]) -> Iterator[str]:
+        """Re-run games portion by portion, and yield their differences."""
         portions = _portions(games, portion)
         # Two portions are taken at once to see whether workers are worth their start.
         first_portions = list(islice(portions, 2))

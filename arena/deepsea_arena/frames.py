@@ -107,11 +107,11 @@ class FrameDecision(TypedDict):
     bank: NotRequired[int]
     """The time that remains in the bank after the decision, in microseconds."""
     asked: NotRequired[list[str]]
-    """With a fault: the legal actions."""
+    """The legal actions, if there was a fault."""
     came: NotRequired[str]
-    """With a fault: the bot's answer that was no legal action, or how its program ended."""
+    """The bot's answer that was no legal action, or the end of its program, with a fault."""
     judged: NotRequired[FrameJudgement]
-    """With an analysis: the judgement of the decision."""
+    """The judgement of the decision by the analysis, if there is one."""
     note: NotRequired[str]
     """The text that the bot noted, for its author alone."""
     numbers: NotRequired[dict[str, float]]
@@ -188,9 +188,9 @@ class Frames(TypedDict):
     result: FrameResult
     seed: str
     policy: NotRequired[str]
-    """With an analysis: the policy that plays all seats in its roll-outs."""
+    """The policy that plays all seats in the roll-outs of the analysis, if there is one."""
     luck: NotRequired[list[list[float]]]
-    """With an analysis: for each seat and frame the luck so far, in placement score."""
+    """The luck so far of each seat in each frame, in placement score, with an analysis."""
 
 
 class AskedDecision(NamedTuple):
@@ -230,6 +230,7 @@ def replayed(record: GameRecord) -> ReplayedGame:
     played_turns = read_events = 0
 
     def on_decision(game: Game, question: Question, decision: Decision) -> None:
+        """Note the question of a decision, its turn and the bank after it."""
         nonlocal played_turns, read_events
         new_events = game.events[read_events:]
         played_turns += sum(isinstance(event, TurnPlayed) for event in new_events)
@@ -322,24 +323,25 @@ def _frames(
 ) -> list[Frame]:
     """Return a frame for each narrated position, with the number of decisions made before it."""
     frame_list: list[Frame] = []
-    made = 0  # decisions
+    decisions_made = 0
     for moment in moments:
         # A turn whose roll is followed by a search has two frames: the search comes between them.
         is_before_search = moment.state.phase == "search"
-        while made < len(asked) and (
-            asked[made].turn < moment.turn
+        while decisions_made < len(asked) and (
+            asked[decisions_made].turn < moment.turn
             or (
-                asked[made].turn == moment.turn and not (is_before_search and asked[made].is_search)
+                asked[decisions_made].turn == moment.turn
+                and not (is_before_search and asked[decisions_made].is_search)
             )
         ):
-            made += 1
+            decisions_made += 1
         frame_list.append(
             {
                 "t": moment.turn,
                 "p": _position(moment.state, moment.known, viewer),
                 "dice": list(moment.dice) if moment.dice else None,
                 "say": list(moment.lines),
-                "d": made,
+                "d": decisions_made,
             }
         )
     return frame_list
@@ -388,12 +390,12 @@ def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
     """Return the faults that the viewer learns, in words, and all forfeits."""
     if viewer is None:
         return [one_line(text, LONGEST_TEXT) for text in narration.tell_faults(game)]
-    own = [
+    seat_faults = [
         one_line(narration.tell_fault(index, decision), LONGEST_TEXT)
         for index, decision in enumerate(game.decisions)
         if decision.fault is not None and decision.seat == viewer
     ]
-    return own + narration.tell_forfeits(game)
+    return seat_faults + narration.tell_forfeits(game)
 
 
 def _dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:

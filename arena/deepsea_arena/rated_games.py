@@ -468,7 +468,7 @@ def _spare_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
     does not say what is available, the number is so large that it limits nothing.
     """
     lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
-    kib = {words[0]: int(words[1]) for words in lines}
+    kib = {fields[0]: int(fields[1]) for fields in lines}
     if "MemAvailable:" not in kib:
         return 1 << 62  # no limit
     return 1024 * (kib["MemAvailable:"] - kib["MemTotal:"] // MEMORY_SHARE_OF_OTHERS)

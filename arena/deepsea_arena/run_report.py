@@ -39,7 +39,7 @@ class RunEnd(StrEnum):
     TOURNAMENT = "tournament"
     """A tournament has to be played first."""
     HOST = "host"
-    """This machine cannot play; see `RunReport.trouble`."""
+    """The machine cannot play; see `RunReport.trouble`."""
     STOPPED = "stopped"
     """A stop was requested."""
 

@@ -137,7 +137,7 @@ class RunStopped(Exception):
         self.report = report
 
 
-def no_source(number: int, wanted: int) -> Sequence[Rotation]:
+def no_source(last_number: int, games: int) -> Sequence[Rotation]:
     """Return no games: the source for tournaments, whose jobs are all in the store."""
     return ()
 
@@ -254,29 +254,29 @@ class Runner:
             return False
         return True
 
-    def _rest(self, words: str, seconds: float) -> None:
+    def _rest(self, reason: str, seconds: float) -> None:
         """Pause, and note why; `seconds` is the longest pause."""
-        self._note_rest(words)
+        self._note_rest(reason)
         self.stop.pause(min(seconds, self.settings.beat))
 
-    def _note_rest(self, words: str) -> None:
+    def _note_rest(self, reason: str) -> None:
         """Store why no game is played. Without it a run that has no lease would count as dead."""
-        self._retry(lambda: self.store.tasks.rest(self.owner, words, self.settings.lease))
+        self._retry(lambda: self.store.tasks.rest(self.owner, reason, self.settings.lease))
 
     def _is_over(self) -> bool:
         """Return True if the order is settled, or the time of the goal is over."""
         until = self.goal.until
         return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
-    def _await_more(self, words: str) -> None:
+    def _await_more(self, reason: str) -> None:
         """Wait a while after the goal, and look whether there is more to play.
 
         New games may have unsettled the order, and somebody may have closed the season.
         """
         if not self._awaits_more:
-            self.watcher.trouble(words)
+            self.watcher.trouble(reason)
         self._awaits_more = True
-        self._rest(words, self.settings.idle)
+        self._rest(reason, self.settings.idle)
         if self.goal.settled is not None:
             self._settled = self._retry(self.goal.settled)
         season = self._retry(lambda: self.store.seasons.get(self.season.name))

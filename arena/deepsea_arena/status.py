@@ -316,6 +316,7 @@ def _season_statuses(
         return tuple(job for job in jobs if (job.season, job.status) == (season.name, status))
 
     def season_status(season: StoredSeason) -> SeasonStatus:
+        """Return the status of one season from the values that were read for all."""
         pace = paces.get(season.id)
         return SeasonStatus(
             season=season_info(season),
@@ -446,6 +447,7 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
     shared = store.bots.shared_files()
 
     def line(author: AuthorLine) -> AuthorOverview:
+        """Return the line of an author, with submissions and a bot if there are any."""
         name = author.author
         author_overview = AuthorOverview(
             author=name,
@@ -455,13 +457,15 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
             same_files=copies(shared, name),
         )
         if name in submissions:
-            own = submissions[name]
+            author_submissions = submissions[name]
             author_overview = replace(
                 author_overview,
-                submissions=own.number,
-                submitted_at=own.newest.created_at,
-                refused_at=own.refused.created_at if own.refused else None,
-                refusal=own.refused.found if own.refused else "",
+                submissions=author_submissions.number,
+                submitted_at=author_submissions.newest.created_at,
+                refused_at=author_submissions.refused.created_at
+                if author_submissions.refused
+                else None,
+                refusal=author_submissions.refused.found if author_submissions.refused else "",
             )
         if name in best:
             entry = best[name]

@@ -143,6 +143,7 @@ def comparison_worker(link: Link) -> Iterator[Perform]:
         folders = BotCache(folder, link.file)
 
         def perform(lease: ComparisonLease) -> None:
+            """Play blocks until the lease is used up, and send each."""
             if folders.has_lost(version.digest for version in lease.versions):
                 link.leave()
             season = lease.season
@@ -186,6 +187,7 @@ def play_on(
     used_ms, block_started_s = 0, _cpu_seconds()
 
     def on_block(number: int, played: PlayedBlock, notes: Mapping[str, Any]) -> None:
+        """Send a block that was counted, with its cost and the standing after it."""
         nonlocal used_ms, block_started_s
         bots_us = sum(decision.us for _, record in played for decision in record.decisions)
         cpu_ms = round(1000 * (_cpu_seconds() - block_started_s) + bots_us / 1000)
@@ -265,7 +267,7 @@ class Tables:
         self.open: dict[str, _Table] = {}
         """The tables by the ids of their games, in the order of their last steps."""
         self._suspects: dict[str, set[int]] = {}
-        """By the id of the game, the seats that could not be timed because the host was busy."""
+        """The seats of each game that could not be timed because the host was busy."""
 
     def perform(self, game: PersonGame) -> PlayedOn:
         """Do one step of a game. A request to stop ends it, and the worker with it."""

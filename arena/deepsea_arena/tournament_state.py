@@ -385,7 +385,7 @@ class FinalReport:
     top: int
     """Number of winners."""
     most_games: int
-    """Its budget in games."""
+    """The budget of the final in games."""
     confidence: float
     """The confidence with which all bots that left by their results are not among the best."""
     decided: bool

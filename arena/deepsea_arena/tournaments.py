@@ -128,7 +128,7 @@ class TournamentReport(Struct, frozen=True, kw_only=True):
     """SHA-256 of its season's seed, in hex."""
     season: SeasonInfo
     seed: str | None
-    """In hex; None before its end."""
+    """The seed of its season in hex; None before its end."""
     scores: tuple[ScoreLine, ...]
     """The best first, the champion before all."""
     champion: str | None

@@ -49,7 +49,7 @@ class Deviation:
     game_id: str
     seat: int
     decision: int
-    """Its index among the game's decisions."""
+    """The index of the decision in the game."""
     turn: int
     dive: int
     act: str

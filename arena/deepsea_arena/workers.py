@@ -169,6 +169,7 @@ def local_workers(store: Store, workers: int) -> MakePool:
     """
 
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
+        """Start the processes for a season's games, and report how bots are timed here."""
         # If the sandbox does not work, this raises here, and not in every worker.
         settings = hosting(season.isolation, season.limits).for_one_of(workers)
         if note := without_cgroups(season.isolation):
@@ -254,6 +255,7 @@ def player(
             return replace(bot, command=unpacked.command, folder=unpacked.folder)
 
         def play(share: MatchSettings) -> MatchResult:
+            """Play a share of the match with the bots' files of this machine."""
             if folders.has_lost(digests):
                 link.leave()
             specs = [
