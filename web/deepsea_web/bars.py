@@ -1,12 +1,12 @@
-"""Numbers for plots of a match or a comparison, summed while games end.
+"""Charts of a match: turns back and drownings by space and air, placements, decision times.
 
-Invariants: numbers come from results and records alone; a game is summed and not kept, so that any
-number of games takes the same memory; the order of games changes nothing. The dives of a seat that
-forfeited are left out, because the referee played them.
+Start reading at PlotSums, which sums the numbers of the charts while games end, and at the charts
+`dives`, `placements` and `times`.
 
-Charts of a match: turns back and drownings by space and air, placements, decision times.
-
-Invariant: each chart says the same in words and in a table, for those who do not see it.
+Invariants: numbers come from results and records alone; a game is summed and then forgotten, so
+that any number of games takes the same memory; the order of games changes nothing; the dives of a
+seat that forfeited are left out, because the referee played them; each chart says the same in words
+and in a table, for readers who do not see it.
 """
 
 from __future__ import annotations
@@ -29,52 +29,58 @@ from deepsea_web.svg import LEFT, RIGHT, WIDTH, Chart, Drawing, Table, percent, 
 
 
 class Depth(NamedTuple):
-    """A diver's space, and the air that was left."""
+    """The space of a diver, and the air that was left there."""
 
     space: int
     air: int
-    """0 also for a diver whose cargo needs more than there is."""
+    """The air that was left; also 0 if the diver's cargo needed more than there was."""
 
 
 @dataclass(slots=True)
 class BotFigures:
-    """The sums of one bot, or of all copies of it."""
+    """The sums of one bot, or of all copies of a bot together."""
 
     name: str
     placements: Counter[tuple[int, int]] = field(default_factory=Counter)
     """The number of games by seat and placement."""
     dives: int = 0
     home: int = 0
-    """Dives from which it came home."""
+    """The number of dives from which the bot came home."""
     turned: Counter[Depth] = field(default_factory=Counter)
-    """The places where it turned back."""
+    """The number of times that the bot turned back, by depth."""
     drowned: Counter[Depth] = field(default_factory=Counter)
-    """Its places when a dive ended without it."""
+    """The number of times that the bot drowned, by its last depth."""
     times: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """The times of the bot's decisions."""
 
 
 class PlotSums:
-    """The figures of each bot, game by game."""
+    """The sums of each bot over the games of a match, to which games are added as they end."""
 
-    def __init__(self, names: Sequence[str], who: Sequence[int] | None = None) -> None:
-        """`who` is for each bot of a result the index of its name; by default they are the same."""
+    def __init__(self, names: Sequence[str], name_indices: Sequence[int] | None = None) -> None:
+        """Begin with no games.
+
+        names         the names under which bots are summed
+        name_indices  the index into `names` of each bot of the results; None: the same index
+        """
         self.bots = [BotFigures(name) for name in names]
         self.games = 0
-        self._who = range(len(names)) if who is None else who
+        self._name_indices = range(len(names)) if name_indices is None else name_indices
 
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game."""
         self.games += 1
-        bots = [self.bots[self._who[bot]] for bot in result.seats]
+        bots = [self.bots[self._name_indices[bot]] for bot in result.seats]  # by seat
         for seat, placement in enumerate(result.placements):
             bots[seat].placements[seat, placement] += 1
         times: list[list[int]] = [[] for _ in bots]
+        # A fault outside a decision means that the bot was not asked, so it has no time.
         unasked = {report.decision for report in result.faults if report.when != "decision"}
         for number, decision in enumerate(record.decisions):
             if number not in unasked:
                 times[decision.seat].append(decision.us)
-        for bot, own in zip(bots, times, strict=True):
-            bot.times.add(own)
+        for bot, seat_times in zip(bots, times, strict=True):
+            bot.times.add(seat_times)
         forfeited = {forfeit.seat for forfeit in record.forfeits}
         for seat, dive in seat_dives(replay(record).events, len(bots)):
             if seat in forfeited:
@@ -88,32 +94,35 @@ class PlotSums:
 
 
 class SeatDive(NamedTuple):
-    """One dive of one seat."""
+    """A dive of one seat."""
 
     home: bool
+    """True if the diver came home."""
     turned: Depth | None
-    """The place where it turned back, if it did,"""
+    """The depth where the diver turned back; None if it did not."""
     drowned: Depth | None
-    """and the one where it drowned."""
+    """The depth where the diver drowned; None if it did not."""
 
 
 def seat_dives(events: Sequence[EngineEvent], players: int) -> Iterator[tuple[int, SeatDive]]:
-    """Each dive of each seat of a finished game."""
-    last: dict[int, TurnPlayed] = {}
+    """Yield each dive of each seat of a finished game, with the number of the seat."""
+    last_turns: dict[int, TurnPlayed] = {}  # of the present dive, by seat
     turned: dict[int, Depth] = {}
     air = 0
     for event in events:
         match event:
             case DiveBegan():
-                last, turned, air = {}, {}, event.air
+                last_turns, turned, air = {}, {}, event.air
             case TurnPlayed():
-                last[event.seat], air = event, max(0, event.air)
+                last_turns[event.seat], air = event, max(0, event.air)
                 if event.declare == "back" and event.from_space is not None:
                     turned[event.seat] = Depth(event.from_space, air)
-            case CleanedUp():
+            case CleanedUp():  # the end of a dive
                 for seat in range(players):
-                    end = last.get(seat)
-                    home, space = (end.home, end.to_space) if end is not None else (False, 0)
+                    last_turn = last_turns.get(seat)
+                    home, space = False, 0
+                    if last_turn is not None:
+                        home, space = last_turn.home, last_turn.to_space
                     # A diver that never left the submarine is neither home nor drowned.
                     drowned = Depth(space, air) if space and not home else None
                     yield seat, SeatDive(home, turned.get(seat), drowned)
@@ -121,7 +130,7 @@ def seat_dives(events: Sequence[EngineEvent], players: int) -> Iterator[tuple[in
 
 @dataclass(frozen=True, slots=True)
 class PlotData:
-    """The numbers behind the plots of one run."""
+    """The numbers for the charts of a match or a comparison."""
 
     title: str
     """The players, in a few words."""
@@ -131,33 +140,41 @@ class PlotData:
     budget_us: int
     """The budget of the clock for a decision."""
     lead: Lead | None = None
-    """Of a comparison."""
+    """The lead in a comparison; None for a match."""
 
 
-def medians(places: Counter[Depth]) -> Depth | None:
-    """The lower median of the spaces and that of the air; None without any."""
-    if not places:
+def medians(depths: Counter[Depth]) -> Depth | None:
+    """Return the lower median of the spaces and that of the air; None without any depth."""
+    if not depths:
         return None
-    return Depth(*(median_low(part) for part in zip(*places.elements(), strict=True)))
+    spaces, airs = zip(*depths.elements(), strict=True)
+    return Depth(median_low(spaces), median_low(airs))
 
+
+# ------------------------------------------------------------------------------------------ charts
 
 _DIVES_HEIGHT = 100
+"""The height of a bot's area in the chart of dives."""
 _LARGEST = 5.5
-"""The radius of the mark of the most frequent place."""
+"""The radius of the mark of the most frequent depth."""
 _BAR = 46
-"""The left edge of the bars."""
+"""The left edge of the bars of placements."""
 _ROW = 17
-_ROOM = 20
-"""A part of a bar that is narrower has no label."""
+"""The height of a row of the chart of placements."""
+_LABEL_WIDTH = 20
+"""The width from which on a part of a bar has a label."""
 _TIMES_HEIGHT = 38
+"""The height of a bot's area in the chart of times."""
 _LEFT = 8
+"""The left edge of the chart of times, which has no labels at its left."""
 _BINS = 10
-"""Bars for each factor of ten."""
+"""Number of bars for each factor of ten of time."""
 _PERCENTILES = (50, 90, 99)
+"""The percentiles of the table of times."""
 
 
 def dives(data: PlotData) -> Chart:
-    """Draw the places at which each bot turned back and drowned."""
+    """Draw the depths at which each bot turned back and drowned."""
     drawing = Drawing()
     drawing.circle(6, 5, 4.5, "turned")
     drawing.text(14, 9, "turned back here", "small")
@@ -166,7 +183,7 @@ def dives(data: PlotData) -> Chart:
     drawing.text(RIGHT, 9, "larger: more often", "small", anchor="end")
     drawing.y = 10
     for bot in data.bots:
-        _bot(drawing, bot)
+        _draw_dives(drawing, bot)
     return Chart(
         "dives",
         "Where bots turn back and drown",
@@ -181,7 +198,8 @@ def dives(data: PlotData) -> Chart:
     )
 
 
-def _bot(drawing: Drawing, bot: BotFigures) -> None:
+def _draw_dives(drawing: Drawing, bot: BotFigures) -> None:
+    """Draw the area of a bot: space to the right, air upwards, and a mark at each depth."""
     drawing.text(0, drawing.y + 22, short(bot.name, 34), "name")
     drawing.text(0, drawing.y + 36, _dives_line(bot), "small")
     top = drawing.y + 46
@@ -199,33 +217,38 @@ def _bot(drawing: Drawing, bot: BotFigures) -> None:
         drawing.text(x(space), y(0) + 17, str(space), "small", anchor="middle")
     drawing.text(0, y(FULL_AIR / 2) + 4, "air", "axis")
     drawing.text((LEFT + RIGHT) / 2, y(0) + 30, "space", "axis", anchor="middle")
-    most = max((*bot.turned.values(), *bot.drowned.values()), default=1)
+    highest_count = max((*bot.turned.values(), *bot.drowned.values()), default=1)
 
-    def marks(places: Counter[Depth], draw: Callable[..., None], looks: str, what: str) -> None:
-        for place, count in sorted(places.items()):
-            r = max(1.2, _LARGEST * math.sqrt(count / most))
-            where = f"space {place.space}, {place.air} air"
-            tip = f"{bot.name}: {what} {count} times at {where}"
-            draw(x(place.space), y(place.air), r, looks, tip)
+    def draw_marks(
+        depths: Counter[Depth], draw: Callable[..., None], looks: str, happened: str
+    ) -> None:
+        for depth, count in sorted(depths.items()):
+            # The area of a mark shows the count, so its radius grows with the square root.
+            radius = max(1.2, _LARGEST * math.sqrt(count / highest_count))
+            location = f"space {depth.space}, {depth.air} air"
+            tip = f"{bot.name}: {happened} {count} times at {location}"
+            draw(x(depth.space), y(depth.air), radius, looks, tip)
 
-    marks(bot.turned, drawing.circle, "turned", "turned back")
-    marks(bot.drowned, drawing.cross, "drowned", "drowned")
+    draw_marks(bot.turned, drawing.circle, "turned", "turned back")
+    draw_marks(bot.drowned, drawing.cross, "drowned", "drowned")
     drawing.y = y(0) + 32
 
 
 def _dives_line(bot: BotFigures) -> str:
-    """The same in words."""
+    """Return the dives of a bot in words, for its area and the description of the chart."""
     if not bot.dives:
         return "no dive of its own"
-    home, drowned = (percent(n, bot.dives) for n in (bot.home, bot.drowned.total()))
+    home = percent(bot.home, bot.dives)
+    drowned = percent(bot.drowned.total(), bot.dives)
     turn = medians(bot.turned)
-    where = f"turns at space {turn.space}, air {turn.air}" if turn else "never turns back"
-    return f"home {home}, drowned {drowned} of dives; {where}"
+    turns = f"turns at space {turn.space}, air {turn.air}" if turn else "never turns back"
+    return f"home {home}, drowned {drowned} of dives; {turns}"
 
 
 def _dives_row(bot: BotFigures) -> list[str]:
+    """Return the dives of a bot as a row of the chart's table."""
     turn, drowning = medians(bot.turned), medians(bot.drowned)
-    deepest = max((place.space for place in bot.turned), default=None)
+    deepest = max((depth.space for depth in bot.turned), default=None)
     return [
         bot.name,
         str(bot.dives),
@@ -270,6 +293,7 @@ def placements(data: PlotData) -> Chart:
 
 
 def _legend(drawing: Drawing, seats: int) -> None:
+    """Draw the colour of each placement with its name, in one line."""
     x = float(_BAR)
     for place in range(1, seats + 1):
         drawing.rect(x, drawing.y, 10, 10, f"place{_shade(place, seats)}")
@@ -279,6 +303,7 @@ def _legend(drawing: Drawing, seats: int) -> None:
 
 
 def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> None:
+    """Draw a bar whose parts are a bot's placements in a seat; `counts` begins with the first."""
     games, x = sum(counts), float(_BAR)
     drawing.text(0, drawing.y + 11, f"seat {SEAT_LETTERS[seat]}", "label")
     for place, count in enumerate(counts, 1):
@@ -286,44 +311,49 @@ def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> Non
         if not count:
             continue
         share = percent(count, games)
-        looks = _shade(place, len(counts))
+        shade = _shade(place, len(counts))
         drawing.rect(
             x,
             drawing.y,
             width,
             _ROW - 3,
-            f"place{looks} part",
+            f"place{shade} part",
             f"{bot.name}, seat {SEAT_LETTERS[seat]}: {_ordinal(place)} in {count} of {games} games",
         )
-        if width > _ROOM:
-            label = f"{_ordinal(place)} {share}" if width > 3 * _ROOM else share.removesuffix(" %")
-            drawing.text(x + width / 2, drawing.y + 11, label, f"on{looks}", anchor="middle")
+        if width > _LABEL_WIDTH:
+            is_wide = width > 3 * _LABEL_WIDTH
+            label = f"{_ordinal(place)} {share}" if is_wide else share.removesuffix(" %")
+            drawing.text(x + width / 2, drawing.y + 11, label, f"on{shade}", anchor="middle")
         x += width
     drawing.y += _ROW
 
 
 def _shade(place: int, seats: int) -> int:
-    """The last placement is always the palest."""
+    """Return the number of a placement's colour, from 1; the last placement has the palest, 6."""
     return 6 if place == seats else place
 
 
 def _placements_line(bot: BotFigures) -> str:
+    """Return the wins of a bot in words, for the description of the chart."""
     games = bot.placements.total()
     wins = sum(count for (_, place), count in bot.placements.items() if place == 1)
     return f"{short(bot.name, WIDTH // 8)}: first in {wins} of {games} seats taken."
 
 
 def _ordinal(place: int) -> str:
-    return f"{place}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(place, 'th') }"
+    """Return a placement such as 1st; right for all placements, which are at most 6."""
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{place}{endings.get(place, 'th')}"
 
 
 def times(data: PlotData) -> Chart:
-    """Draw the distribution of each bot's decision times."""
+    """Draw the distribution of each bot's decision times, on a logarithmic scale."""
     drawing = Drawing()
-    known = [us for bot in data.bots for us, _ in bot.times.counts()]
+    known_us = [us for bot in data.bots for us, _ in bot.times.counts()]
     budget = data.budget_us
-    low = math.floor(math.log10(max(1, min(known, default=1))))
-    high = math.ceil(math.log10(max([10, budget, *known])))
+    # The scale goes from one power of ten to another one, in microseconds.
+    low = math.floor(math.log10(max(1, min(known_us, default=1))))
+    high = math.ceil(math.log10(max([10, budget, *known_us])))
     high = max(high, low + 1)
 
     def x(us: float) -> float:
@@ -335,7 +365,7 @@ def times(data: PlotData) -> Chart:
     drawing.text(93, 9, "99 %", "small")
     if budget:
         drawing.line(140, 5, 154, 5, "budget")
-        drawing.text(159, 9, f"budget {_text(budget)}", "small")
+        drawing.text(159, 9, f"budget {_axis_text(budget)}", "small")
     drawing.y = 10
     for bot in data.bots:
         drawing.text(0, drawing.y + 22, short(bot.name, 34), "name")
@@ -343,26 +373,29 @@ def times(data: PlotData) -> Chart:
         base = drawing.y + 44 + _TIMES_HEIGHT
         for power in range(low, high + 1):
             drawing.line(x(10**power), base - _TIMES_HEIGHT, x(10**power), base, "grid")
-        bins: Counter[int] = Counter()
+        bins: Counter[int] = Counter()  # bin n goes from 10 ** (n / _BINS) to the begin of the next
         for us, count in bot.times.counts():
             bins[math.floor(math.log10(max(1, us)) * _BINS)] += count
-        most = max(bins.values(), default=1)
+        highest_count = max(bins.values(), default=1)
         for number, count in sorted(bins.items()):
-            left, right = (x(10 ** (n / _BINS)) for n in (number, number + 1))
-            height = max(1.0, _TIMES_HEIGHT * count / most)
-            span = " to ".join(_text(10 ** (n / _BINS)) for n in (number, number + 1))
-            tip = f"{bot.name}: {count} decisions of {span}"
+            from_us, to_us = 10 ** (number / _BINS), 10 ** ((number + 1) / _BINS)
+            left, right = x(from_us), x(to_us)
+            height = max(1.0, _TIMES_HEIGHT * count / highest_count)
+            tip = f"{bot.name}: {count} decisions of {_axis_text(from_us)} to {_axis_text(to_us)}"
+            # 0.6 narrower, so that a gap shows between bars.
             drawing.rect(left, base - height, max(1, right - left - 0.6), height, "time", tip)
-        for share, looks in ((50, "median"), (99, "tail")):
-            if (at := bot.times.quantile_us(share)) is not None:
-                drawing.line(x(at), base - _TIMES_HEIGHT - 2, x(at), base, looks)
+        for percentile, looks in ((50, "median"), (99, "tail")):
+            us_of_percentile = bot.times.quantile_us(percentile)
+            if us_of_percentile is not None:
+                line_x = x(us_of_percentile)
+                drawing.line(line_x, base - _TIMES_HEIGHT - 2, line_x, base, looks)
         if budget:
             drawing.line(x(budget), base - _TIMES_HEIGHT - 2, x(budget), base, "budget")
         drawing.line(_LEFT, base, RIGHT, base, "base")
         drawing.y = base
     for power in range(low, high + 1):
         anchor = "start" if power == low else "end" if power == high else "middle"
-        drawing.text(x(10**power), drawing.y + 14, _text(10**power), "small", anchor=anchor)
+        drawing.text(x(10**power), drawing.y + 14, _axis_text(10**power), "small", anchor=anchor)
     drawing.text((_LEFT + RIGHT) / 2, drawing.y + 28, "time of a decision", "axis", anchor="middle")
     return Chart(
         "times",
@@ -379,26 +412,28 @@ def times(data: PlotData) -> Chart:
 
 
 def _times_line(bot: BotFigures) -> str:
+    """Return the decision times of a bot in words, for its area and the chart's description."""
     if not bot.times.count:
         return "no decisions"
-    median, tail, slowest = (_figure(us) for us in _figures(bot)[::2] + _figures(bot)[-1:])
+    median, tail = (_time_text(bot.times.quantile_us(percentile)) for percentile in (50, 99))
+    slowest = _time_text(bot.times.slowest_us)
     return f"median {median}, 99 % within {tail}, slowest {slowest}"
 
 
-def _figures(bot: BotFigures) -> list[int | None]:
-    return [*(bot.times.quantile_us(p) for p in _PERCENTILES), bot.times.slowest_us]
-
-
 def _times_row(bot: BotFigures) -> list[str]:
-    return [bot.name, str(bot.times.count), *(_figure(us) for us in _figures(bot))]
+    """Return the decision times of a bot as a row of the chart's table."""
+    percentiles = [bot.times.quantile_us(percentile) for percentile in _PERCENTILES]
+    times_us = [*percentiles, bot.times.slowest_us]
+    return [bot.name, str(bot.times.count), *map(_time_text, times_us)]
 
 
-def _figure(us: int | None) -> str:
+def _time_text(us: int | None) -> str:
+    """Return a measured time such as 1.5 ms; a dash for None."""
     return "–" if us is None else duration_text(us).replace("us", "µs")
 
 
-def _text(us: float) -> str:
-    """A time on the axis: 20 µs, 1 ms, 100 ms, 10 s."""
+def _axis_text(us: float) -> str:
+    """Return a time on the axis in three digits: 20 µs, 1 ms, 100 ms, 10 s."""
     for unit, size in (("s", 1_000_000), ("ms", 1000)):
         if us >= size:
             return f"{us / size:.3g} {unit}"

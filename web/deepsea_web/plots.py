@@ -121,7 +121,7 @@ def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> 
         y = inside.y(value)
         drawing.line(inside.left, y, inside.right, y, "grid")
         drawing.text(inside.left - 5, y + 4, plain(value), "small", anchor="end")
-    for game in ticks(0, inside.games, 8 if width >= WIDE else 4, least=1):
+    for game in ticks(0, inside.games, 8 if width >= WIDE else 4, min_step=1):
         at_end = game > 0.94 * inside.games
         anchor = "end" if at_end else "middle"
         drawing.text(inside.x(game), inside.bottom + 16, f"{game:,.0f}", "small", anchor=anchor)
@@ -288,7 +288,7 @@ def _number(search: Spsa, one: Range, places: Sequence[float]) -> Chart:
     for value in ticks(one.low, one.high, 5):
         drawing.line(LEFT, inside.y(value), RIGHT, inside.y(value), "grid")
         drawing.text(LEFT - 4, inside.y(value) + 4, plain(value), "small", anchor="end")
-    for step in ticks(0, inside.games, 4, least=1):
+    for step in ticks(0, inside.games, 4, min_step=1):
         drawing.text(inside.x(step), 142, f"{step:,.0f}", "small", anchor="middle")
     drawing.path([(inside.x(step), inside.y(value)) for step, value in enumerate(values)], "lead")
     drawing.circle(RIGHT, inside.y(found), 3, "dot", f"found: {found:g}")

@@ -1,10 +1,15 @@
-"""Parts of a chart as SVG elements, and pictures of a few letters' height for the rows of a table.
+"""SVG for charts, and for the small pictures in the rows of a table.
 
-Invariants: elements of charts are built as a tree and never as text, so that every name is escaped;
+Start reading at Chart and Drawing; the second half has the pictures: bars on a Scale, and
+sparklines.
+
+Invariants of charts: elements are built as a tree and never as text, so that every name is escaped;
 looks are classes of charts.css, so that charts work under a policy without inline styles; a chart
-is WIDTH units wide and legible at that many pixels. All rows of a table have the same scale, so
-that they can be compared by eye; a bar that goes on beyond the scale has an arrow there; what is
-drawn stands beside it as a number, so nobody needs the picture; only numbers are put into it.
+is WIDTH units wide and legible at that many pixels.
+
+Invariants of pictures: all rows of a table have the same scale, so that they can be compared by
+eye; a bar that goes on beyond the scale has an arrow there; the numbers of a picture stand beside
+it, so that nobody needs it; only numbers are put into its text.
 """
 
 from __future__ import annotations
@@ -19,11 +24,13 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from deepsea_rules.printable import one_line
 
 WIDTH = 360
+"""The width of a chart."""
 LEFT = 34
-"""The left edge of a chart's area: left of it are the labels of its axis."""
+"""The left edge of a chart's area; left of it are the labels of its axis."""
 RIGHT = WIDTH - 8
-_MARKS = 2
-"""Combining characters that a letter keeps: more would cover the lines above."""
+"""The right edge of a chart's area."""
+_COMBINING = 2
+"""Maximum number of combining characters of a letter; more would cover the lines above."""
 
 
 # A writer of our own: matplotlib, plotly and altair weigh tens of megabytes and pygal's SVG brings
@@ -32,7 +39,7 @@ _MARKS = 2
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The numbers of a chart, for those who do not see it."""
+    """The numbers of a chart as a table, for readers who do not see the chart."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -40,13 +47,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart."""
+    """A chart with its description."""
 
     key: str
-    """An id that no other chart has."""
+    """The id of the chart, which no other chart of a page has."""
     title: str
     text: str
-    """Its meaning, in a sentence or two."""
+    """The meaning of the chart, in a sentence or two."""
     body: Element
     height: float
     table: Table
@@ -54,59 +61,71 @@ class Chart:
 
 
 class Drawing:
-    """A group of elements; `y` is where the next part begins."""
+    """A group of SVG elements to which lines, shapes and texts are added.
+
+    The `looks` of an element is its class in charts.css.
+    """
 
     def __init__(self) -> None:
         self.element = Element("g")
+        """The group."""
         self.y = 0.0
+        """The upper edge of the next part; callers move it down."""
 
     def text(
         self, x: float, y: float, text: str, looks: str = "", *, anchor: str = "start"
     ) -> None:
-        """Write a line; `anchor` is which part of it is at x: start, middle or end."""
-        marks = {"x": _number(x), "y": _number(y)}
+        """Write a line of text whose start, middle or end, as `anchor` says, is at x."""
+        attributes = {"x": _number(x), "y": _number(y)}
         if anchor != "start":
-            marks["text-anchor"] = anchor
-        self._add("text", looks, marks).text = one_line(text)
+            attributes["text-anchor"] = anchor
+        self._add("text", looks, attributes).text = one_line(text)
 
     def rect(
         self, x: float, y: float, width: float, height: float, looks: str, tip: str = ""
     ) -> None:
-        """Draw a rectangle; `tip` is shown where the pointer is."""
-        marks = {"x": x, "y": y, "width": width, "height": height}
-        self._tip(self._add("rect", looks, {key: _number(n) for key, n in marks.items()}), tip)
+        """Draw a rectangle; `tip` is a text shown while the pointer is on it."""
+        sizes = {"x": x, "y": y, "width": width, "height": height}
+        attributes = {name: _number(value) for name, value in sizes.items()}
+        self._add_tip(self._add("rect", looks, attributes), tip)
 
-    def circle(self, x: float, y: float, r: float, looks: str, tip: str = "") -> None:
-        marks = {"cx": _number(x), "cy": _number(y), "r": _number(r)}
-        self._tip(self._add("circle", looks, marks), tip)
+    def circle(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
+        """Draw a circle around a point; `tip` is a text shown while the pointer is on it."""
+        attributes = {"cx": _number(x), "cy": _number(y), "r": _number(radius)}
+        self._add_tip(self._add("circle", looks, attributes), tip)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, looks: str) -> None:
+        """Draw a straight line between two points."""
         self.path([(x1, y1), (x2, y2)], looks)
 
     def path(
         self, points: Sequence[tuple[float, float]], looks: str, *, closed: bool = False
     ) -> None:
-        """Draw lines from point to point."""
-        steps = " L".join(f"{_number(x)} {_number(y)}" for x, y in points)
-        self._add("path", looks, {"d": f"M{steps}{' Z' if closed else ''}"})
+        """Draw lines from point to point, with `closed` also from the last one to the first."""
+        coordinates = " L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+        self._add("path", looks, {"d": f"M{coordinates}{' Z' if closed else ''}"})
 
-    def cross(self, x: float, y: float, r: float, looks: str, tip: str = "") -> None:
-        path = " ".join(
-            f"M{_number(x - r)} {_number(y - r * way)} L{_number(x + r)} {_number(y + r * way)}"
-            for way in (1, -1)
-        )
-        self._tip(self._add("path", looks, {"d": path}), tip)
+    def cross(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
+        """Draw a diagonal cross at a point; `tip` is a text shown while the pointer is on it."""
+        left, right = _number(x - radius), _number(x + radius)
+        top, bottom = _number(y - radius), _number(y + radius)
+        falling, rising = f"M{left} {top} L{right} {bottom}", f"M{left} {bottom} L{right} {top}"
+        self._add_tip(self._add("path", looks, {"d": f"{falling} {rising}"}), tip)
 
-    def _add(self, tag: str, looks: str, marks: dict[str, str]) -> Element:
-        return SubElement(self.element, tag, {"class": looks, **marks} if looks else marks)
+    def _add(self, tag: str, looks: str, attributes: dict[str, str]) -> Element:
+        """Add an element to the group, and return it."""
+        if looks:
+            attributes = {"class": looks, **attributes}
+        return SubElement(self.element, tag, attributes)
 
-    def _tip(self, element: Element, tip: str) -> None:
+    def _add_tip(self, element: Element, tip: str) -> None:
+        """Give an element a text that is shown while the pointer is on it, unless it is ""."""
         if tip:
             SubElement(element, "title").text = one_line(tip)
 
 
 def inline(chart: Chart) -> str:
-    """The chart as an element of a page; safe, since everything in it is escaped."""
+    """Return a chart as an element of a page; it is safe, since everything in it is escaped."""
     box = f"0 0 {chart.width:.0f} {chart.height:.0f}"
     svg = Element("svg", {"class": "chart", "viewBox": box, "role": "img"})
     describe(svg, chart.key, chart.title, chart.text)
@@ -115,153 +134,182 @@ def inline(chart: Chart) -> str:
 
 
 def describe(element: Element, key: str, title: str, text: str) -> None:
-    """Give an element the title and the description that a screen reader reads."""
-    for tag, words in (("title", title), ("desc", text)):
-        SubElement(element, tag, {"id": f"{key}-{tag}"}).text = words
+    """Give an element the title and the description that a screen reader reads aloud.
+
+    key  an id that no other element of the page has
+    """
+    for tag, content in (("title", title), ("desc", text)):
+        SubElement(element, tag, {"id": f"{key}-{tag}"}).text = content
     element.set("aria-labelledby", f"{key}-title")
     element.set("aria-describedby", f"{key}-desc")
 
 
 def short(name: str, columns: int) -> str:
-    """A name of at most so many columns: its middle is left out, because names may differ only in
-    their ends."""
+    """Return a name shortened to at most `columns` columns of text.
+
+    The middle is left out, a third before it and two thirds after it are kept, since names often
+    differ only in their ends.
+    """
     letters = _letters(name)
     if sum(map(_columns, letters)) <= columns:
         return "".join(letters)
     head = _fit(letters, columns // 3)
-    tail = _fit(letters[::-1], columns - 1 - columns // 3)[::-1]
+    tail = _fit(letters[::-1], columns - 1 - columns // 3)[::-1]  # one column is the ellipsis's
     return f"{''.join(head)}…{''.join(tail)}"
 
 
 def _letters(name: str) -> list[str]:
-    """Letters, each with the first few of its combining characters."""
+    """Return the letters of a name, each with at most _COMBINING of its combining characters."""
     letters: list[str] = []
-    for c in unicodedata.normalize("NFC", one_line(name)):
-        if letters and unicodedata.category(c).startswith("M"):
-            if len(letters[-1]) <= _MARKS:
-                letters[-1] += c
+    for character in unicodedata.normalize("NFC", one_line(name)):
+        if letters and unicodedata.category(character).startswith("M"):
+            if len(letters[-1]) <= _COMBINING:
+                letters[-1] += character
         else:
-            letters.append(c)
+            letters.append(character)
     return letters
 
 
 def _columns(letter: str) -> int:
+    """Return the columns of text that a letter takes: East Asian wide letters take two."""
     return 2 if unicodedata.east_asian_width(letter[0]) in "WF" else 1
 
 
 def _fit(letters: Sequence[str], columns: int) -> list[str]:
-    kept: list[str] = []
+    """Return the first letters, as many as fit into so many columns."""
+    fitting: list[str] = []
     for letter in letters:
         columns -= _columns(letter)
         if columns < 0:
             break
-        kept.append(letter)
-    return kept
+        fitting.append(letter)
+    return fitting
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """The lines of a text; a word that is longer than a line loses its middle."""
+    """Return a text as lines of at most so many columns.
+
+    A word that is longer than a line loses its middle.
+    """
     lines: list[str] = []
-    left = 0
-    for word in (short(word, columns) for word in one_line(text).split()):
-        size = sum(map(_columns, _letters(word)))
-        if lines and size < left:
-            lines[-1] += f" {word}"
-            left -= size + 1
+    free_columns = 0
+    for word in one_line(text).split():
+        fitting_word = short(word, columns)
+        size = sum(map(_columns, _letters(fitting_word)))
+        if lines and size + 1 <= free_columns:  # with a space before it
+            lines[-1] += f" {fitting_word}"
+            free_columns -= size + 1
         else:
-            lines.append(word)
-            left = columns - size
+            lines.append(fitting_word)
+            free_columns = columns - size
     return lines
 
 
-def ticks(low: float, high: float, most: int, least: float = 0.0) -> list[float]:
-    """Round numbers from low to high, at most so many; two differ by `least` or more."""
-    power = 10.0 ** math.floor(math.log10((high - low) / most))
+def ticks(low: float, high: float, max_ticks: int, min_step: float = 0.0) -> list[float]:
+    """Return round numbers from low to high for the marks of an axis.
+
+    They are multiples of 1, 2 or 5 times a power of ten, about `max_ticks` at most, and their
+    distance is at least `min_step`.
+    """
+    power = 10.0 ** math.floor(math.log10((high - low) / max_ticks))
+    # Ten times the power is always wide enough; the factor 20 is for errors of rounding.
     step = next(
-        step
-        for step in (power * one for one in (1, 2, 5, 10, 20))
-        if step >= least and (high - low) / step <= most
+        power * factor
+        for factor in (1, 2, 5, 10, 20)
+        if power * factor >= min_step and (high - low) / (power * factor) <= max_ticks
     )
     return [step * tick for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def plain(value: float) -> str:
-    """A number with the digits that it needs, and a real minus sign."""
+    """Return a number with the digits that it needs, and a real minus sign."""
     return f"{value:g}".replace("-", "\u2212")
 
 
 def percent(part: float, whole: float) -> str:
+    """Return a part of a whole in percent, or a dash if the whole is 0."""
     return f"{100 * part / whole:.0f} %" if whole else "–"
 
 
 def _number(value: float) -> str:
+    """Return a coordinate with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0")
 
 
-# Bars on one scale, and sparklines
+# ------------------------------------------------------------- pictures in the rows of a table
 
 BAR_WIDTH = 190
 BAR_HEIGHT = 52
-"""That of a row with two lines, so that the marks of the scale are one line down the table."""
+"""The height of a row with two lines, so that grid lines go through down the whole table."""
 NARROW = 72
-"""The width of a bar on a phone, to which the style sheet squeezes it."""
+"""The width to which the style sheet squeezes a bar on a telephone."""
 _AXIS_HEIGHT = 14
 SPARK_WIDTH = 84
 SPARK_HEIGHT = 24
 _EDGE = 10
-"""Room at the ends of a scale for half of its first and last number."""
+"""Space at both ends of a scale, for half of its first and last number."""
 _TICKS = 6
-"""At most so many marks on a scale."""
-_FAR = 2.0
-"""An outlier is further from the middle half of the bars than so many times its width."""
+"""Maximum number of marks on a scale."""
+_OUTLIER_DISTANCE = 2.0
+"""The distance of an outlier from the middle half of the bars, in widths of that half."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A scale that bars share."""
+    """The range of values of a column of bars."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
-        """The scale on which all of these fit, but for outliers."""
+        """Return the scale for bars from low to high bounds; outliers may go beyond it."""
         bounds = _without_outliers(bounds)
         low = min((low for low, _ in bounds), default=0.0)
         high = max((high for _, high in bounds), default=0.0)
         if high <= low:
             return cls(low - 1, low + 1)
+        # The scale begins and ends at a mark.
         marks = ticks(low, high, _TICKS)
         step = marks[1] - marks[0] if len(marks) > 1 else high - low
         return cls(math.floor(low / step) * step, math.ceil(high / step) * step)
 
     @property
     def ticks(self) -> list[float]:
-        """Round numbers on it."""
+        """The round numbers that are marked on the scale."""
         return ticks(self.low, self.high, _TICKS)
 
     def x(self, value: float) -> float:
-        """The place of a value; one beyond an end is at it."""
+        """Return the horizontal position of a value; of one beyond the scale, that of its end."""
         share = (value - self.low) / (self.high - self.low)
         return _EDGE + (BAR_WIDTH - 2 * _EDGE) * max(0.0, min(1.0, share))
 
 
 def _without_outliers(bounds: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
-    """The bars that are not far from the others: one that is would make dots of them."""
+    """Return the bars without outliers, which would squeeze all others to dots.
+
+    An outlier's middle is further than _OUTLIER_DISTANCE from the middle half of the bars.
+    """
     if len(bounds) < 2:
         return bounds
     middles = [(low + high) / 2 for low, high in bounds]
-    first, _, third = quantiles(middles, n=4, method="inclusive")
-    room = _FAR * (third - first)
-    found = zip(bounds, middles, strict=True)
-    return [one for one, middle in found if first - room <= middle <= third + room]
+    first_quartile, _, third_quartile = quantiles(middles, n=4, method="inclusive")
+    distance = _OUTLIER_DISTANCE * (third_quartile - first_quartile)
+    return [
+        bar_bounds
+        for bar_bounds, middle in zip(bounds, middles, strict=True)
+        if first_quartile - distance <= middle <= third_quartile + distance
+    ]
 
 
 def axis(scale: Scale, width: float = BAR_WIDTH) -> str:
-    """The numbers of a scale, for the head of a column of bars; a narrow one has the outer two."""
+    """Return a picture of a scale's numbers, for the head of a column of bars.
+
+    A picture narrower than the bars has only the first and the last number.
+    """
     marks = scale.ticks
-    if width < BAR_WIDTH:
-        marks = [marks[0], marks[-1]] if len(marks) > 1 else marks
+    if width < BAR_WIDTH and len(marks) > 1:
+        marks = [marks[0], marks[-1]]
     texts = "".join(
         f'<text x="{scale.x(tick) * width / BAR_WIDTH:.1f}" y="12" text-anchor="middle">'
         f"{plain(tick)}</text>"
@@ -272,9 +320,12 @@ def axis(scale: Scale, width: float = BAR_WIDTH) -> str:
 
 
 def bar(scale: Scale, low: float, middle: float, high: float) -> str:
-    """A bar from low to high with a mark at its middle, and an arrow where the scale ends first."""
+    """Return a picture of a bar from low to high with a mark at `middle`.
+
+    An arrow shows that the bar goes on beyond an end of the scale.
+    """
     left, y = scale.x(low), BAR_HEIGHT / 2
-    wide = max(1.0, scale.x(high) - left)
+    width = max(1.0, scale.x(high) - left)  # even an empty bar is visible
     marks = ""
     if scale.low <= middle <= scale.high:
         marks = f'<circle cx="{scale.x(middle):.1f}" cy="{y:g}" r="3.5"/>'
@@ -288,19 +339,22 @@ def bar(scale: Scale, low: float, middle: float, high: float) -> str:
         BAR_WIDTH,
         BAR_HEIGHT,
         f'<path class="grid" d="{grid}"/>'
-        f'<rect x="{left:.1f}" y="{y - 4:g}" width="{wide:.1f}" height="8" rx="4"/>{marks}',
+        f'<rect x="{left:.1f}" y="{y - 4:g}" width="{width:.1f}" height="8" rx="4"/>{marks}',
         stretched=True,
     )
 
 
 def sparkline(values: Sequence[float], span: float) -> str:
-    """A line through the values with a mark at the last; `span` is what its height stands for."""
+    """Return a picture of a line through the values with a mark at the last one; "" for no line.
+
+    span  the difference of values for which the whole height stands (see `span_of`)
+    """
     if len(values) < 2:
         return ""
     middle = (max(values) + min(values)) / 2
-    step = (SPARK_WIDTH - 8) / (len(values) - 1)
+    step = (SPARK_WIDTH - 8) / (len(values) - 1)  # with a margin of 4 on each side
     points = [
-        (4 + index * step, SPARK_HEIGHT / 2 - _clamped((value - middle) / (span or 1)))
+        (4 + index * step, SPARK_HEIGHT / 2 - _height_above_middle((value - middle) / (span or 1)))
         for index, value in enumerate(values)
     ]
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -313,18 +367,21 @@ def sparkline(values: Sequence[float], span: float) -> str:
     )
 
 
-def _clamped(share: float) -> float:
-    """The distance of a share of the height to the middle; one beyond an edge is at it."""
+def _height_above_middle(share: float) -> float:
+    """Return how far above the middle a value is drawn, within the margins of a sparkline.
+
+    share  the value's distance from the middle, as a share of the whole height
+    """
     return (SPARK_HEIGHT - 8) * max(-0.5, min(0.5, share))
 
 
 def span_of(rows: Sequence[Sequence[float]]) -> float:
-    """The span of values that all sparklines fit into."""
+    """Return the largest difference of values within a row, for which all sparklines have room."""
     return max((max(row) - min(row) for row in rows if row), default=0.0)
 
 
 def _svg(looks: str, width: float, height: int, body: str, *, stretched: bool = False) -> str:
-    """A picture; a stretched one fills whatever box a style sheet gives it."""
+    """Return an SVG picture with this body; if stretched, it fills the box that the page gives."""
     fill = ' preserveAspectRatio="none"' if stretched else ""
     return (
         f'<svg class="{looks}" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
