@@ -207,6 +207,7 @@ def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tup
     try:
         redeemed = ladder.redeem(code=code, author=author, label=token_label)
     except ApiError as error:
+        # The ladder's message for a code of a new author says that one has to choose a name.
         if author or "choose a name" not in str(error):
             raise
         raise UserError(f"{error}, with --author NAME") from None

@@ -491,7 +491,7 @@ def read_logins() -> Logins:
             content = file.read(_LARGEST)
     except FileNotFoundError:
         return Logins()
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:  # rights of the group or of others
         raise UserError(
             f"{path} has tokens, and others on this machine can read it: run `chmod 600 {path}`"
         )

@@ -79,9 +79,9 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
     if store_text == default_store():
         Path(store_text).parent.mkdir(parents=True, exist_ok=True)
     with Store.create(store_text) as store:
-        opened = open_season(store, season, submissions_until=deadline)
+        info = open_season(store, season, submissions_until=deadline)
         echo(f"a ladder at {store.database}")
-    _print_season(opened)
+    _print_season(info)
     if store_text != default_store():
         echo(f"give it to every command with --store, or in the variable {VARIABLE}")
 

@@ -135,7 +135,10 @@ def _print_tasks(status: LadderStatus) -> None:
 
 
 def _print_counts(counts: LadderCounts) -> None:
-    """Print sizes, checks that failed with their remedies, runners that rest, decision times."""
+    """Print the ladder's size, checks that failed with their remedies, and recent decision times.
+
+    The times are those within which a share of the newest games' decisions were made.
+    """
     from deepsea_arena.status import upkeep
 
     free = counts.disk_free_bytes

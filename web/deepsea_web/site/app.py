@@ -150,6 +150,7 @@ class Site:
         uncounted = f"{self.access.prefix}/static/"
 
         async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+            """Pass a request on to the application, or answer it with the refusal of a check."""
             answer = app
             if scope["type"] == "http" and not scope["path"].startswith(uncounted):
                 try:
@@ -169,6 +170,7 @@ class Site:
         """
 
         async def answer(request: Request) -> Response:
+            """Answer with the page for everybody, or with that for an author with more time."""
             query, format_name = _query_and_format(request, page)
             key = (page.path, format_name, *sorted({**query.path, **query.parameters}.items()))
             make = partial(self._render, page, query, format_name, self.ladder)
@@ -238,10 +240,12 @@ class Site:
         task_key = key, changes
 
         def make_now() -> ResponseBody:
-            self.store.database.check_place()  # a file that was removed can still be read
+            # Raises if the ladder's file was removed: while it is open, it can still be read.
+            self.store.database.check_place()
             return make()
 
         async def make_and_keep() -> KeptAnswer:
+            """Make the answer in a thread and put it into the cache, unless that fails."""
             try:
                 body = await self.gateway.in_thread(make_now)
                 answer = KeptAnswer(body, changes, self.gateway.clock.now_us() + self._kept_us)

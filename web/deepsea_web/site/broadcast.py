@@ -16,7 +16,6 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from typing import NamedTuple
 
 from deepsea_arena.api.errors import ApiError
@@ -136,8 +135,9 @@ class Broadcast:
                 cursor, text = self.events_after(cursor)
                 yield text.encode()
                 if not caller.secret_id:
-                    await news.wait()
+                    await news.wait()  # a visitor has no session that could end meanwhile
                     continue
+                # Stop waiting from time to time, to see if the session has ended.
                 with suppress(TimeoutError):
                     async with time_limit(self._clock, RECHECK_US):
                         await news.wait()
@@ -283,9 +283,14 @@ class Broadcast:
         If none is kept, return the newest games of the ladder.
         """
         if self._seq:
-            # The feed yields None when it has no more games for now.
-            games = iter(self._ladder.feed(after=self._seq).__next__, None)
-            return list(islice(games, KEPT))
+            games: list[GameLine] = []
+            for game in self._ladder.feed(after=self._seq):
+                if game is None:  # there are no more games for now
+                    break
+                games.append(game)
+                if len(games) == KEPT:
+                    break
+            return games
         page = self._ladder.games(limit=KEPT)
         if page.older is not None:
             self._newest_missing = int(page.games[-1].seq) - 1

@@ -103,6 +103,7 @@ class MemberRoutes:
         """Return a route whose handler refuses connections that others can read."""
 
         async def handle(request: Request) -> Any:
+            """Refuse a connection that others can read, and pass other requests on."""
             client = request.client.host if request.client else ""
             if not self.sessions.access.keeps_secrets(client):
                 raise HTTPException(403, _PLAIN_CONNECTION)
@@ -300,8 +301,9 @@ class MembersOnly:
         """
         format_name = request.query_params.get("format", "html")
         path = request.scope["path"].removeprefix(self.sessions.access.prefix)
-        is_for_programs = format_name != "html" or path.startswith("/events")
-        is_for_programs = is_for_programs or path.endswith(".json")
+        is_for_programs = (
+            format_name != "html" or path.startswith("/events") or path.endswith(".json")
+        )
         if request.method in ("GET", "HEAD") and not is_for_programs:
             return self.sessions.to_login(request)
         error = HTTPException(403, "This ladder is private: log in at its first page.")

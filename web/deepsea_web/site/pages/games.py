@@ -200,6 +200,7 @@ async def game_frames(site: Site, request: Request) -> Response:
     viewer = _viewer(request.query_params.get("seat"))
 
     def make() -> ResponseBody:
+        """Read the record and the analysis, and write the frames that the viewer may see."""
         record = read_record(site.ladder.record(game_id=game_id))
         if isinstance(viewer, int) and viewer >= len(record.seats):
             last = SEAT_LETTERS[len(record.seats) - 1]
@@ -429,6 +430,7 @@ def _read_seat(visit: Visit, query: Query) -> Values:
     worst = judged["worst"] if judged else []
     lines = [line for frame in frames for line in frame["say"]]
     position = frames[-1]["p"]
+    # The bots' names without their versions, for another game against the same ones.
     others = [
         label.rpartition(" v")[0]
         for letter, label in zip(SEAT_LETTERS, document["names"], strict=False)

@@ -147,6 +147,7 @@ def _rating_plots(data: BotProfile) -> Mapping[str, Any]:
     ]
     return {
         "course": narrow,
+        # Each with its class in the style sheet.
         "plots": [
             ("narrow", inline(narrow), json.dumps(area(data.course, WIDTH))),
             ("broad", inline(wide), json.dumps(area(data.course, WIDE))),
