@@ -69,7 +69,7 @@ def login(
     url = options.read_url(url)
     certificate = _certificate_to_pin(url, fingerprint)
     with RemoteLadder(url, None, certificate) as ladder:
-        # Two trials: before a secret is typed, the ladder answers; and before a code is used up,
+        # Two tests first: before a secret is typed, the ladder answers; before a code is used up,
         # the file can be written in which its token is kept.
         ladder.server()
         options.write_logins(logins)
