@@ -379,7 +379,7 @@ submissions = Table(
     Column("version", Integer),  # the number of the bot's version, once accepted
     Column("digest", _Digest),  # of the files, once they were read
     Column("found", Text),  # the reason of a refusal
-    Column("remedy", Text),  # how the author can mend it
+    Column("remedy", Text),  # how the author can fix it
     Column("error", Text),  # the error output of the bot
     Column("log", Text),  # a list of lines, as JSON
     Column("created_at", BigInteger, nullable=False),
