@@ -549,7 +549,7 @@ def run(
         season = _playable(store, request, watcher, stop)
     _take_back(store, watcher, stop)
     groups = own_cgroups()
-    retry_until_available(lambda: store.audit.note_runner(groups), stop, watcher.trouble)
+    retry_until_available(lambda: store.audit.note_control_groups(groups), stop, watcher.trouble)
     with (
         in_background(ANALYSES, store, watcher, stop, to_end=to_end),
         in_background(CHECKS, store, watcher, stop, first=to_end),

@@ -172,7 +172,7 @@ def ladder_status(store: Store) -> LadderStatus:
         seasons=season_statuses,
         submissions=tuple(store.submissions.queue()),
         analyses=tuple(store.analyses.queue()),
-        runner=store.audit.runner(),
+        runner=store.audit.control_groups(),
         audit=tuple(store.audit.latest(AUDIT_ENTRIES)),
         counts=store.counts.read(),
     )

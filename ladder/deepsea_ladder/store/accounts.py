@@ -67,6 +67,7 @@ from deepsea_ladder.store.authors import (
     ensure_author,
     is_valid,
     make_admin,
+    note_author,
 )
 from deepsea_ladder.store.database import StorePart, insert_row, now
 
@@ -126,8 +127,15 @@ class Accounts(StorePart):
                     raise AccountError(f"this code is for the author {code.author!r}")
             end_secrets(connection, now_ms, _secrets.c.id == code.id)
             actor = Actor(author_id, address=address)
-            words = f"code {code.id} redeemed"
-            note(connection, now_ms, AuditKind.CODE, "", words, author_id=author_id, actor=actor)
+            note(
+                connection,
+                now_ms,
+                AuditKind.CODE,
+                subject="",
+                message=f"code {code.id} redeemed",
+                author_id=author_id,
+                actor=actor,
+            )
             return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
     def create_token(
@@ -259,7 +267,7 @@ class Accounts(StorePart):
             is_of_author = _secrets.c.author_id == row.id
             _check_admin_token_remains(connection, now_ms, actor, ending=is_of_author)
             end_secrets(connection, now_ms, is_of_author)
-            note(connection, now_ms, AuditKind.AUTHOR, "", "reset", author_id=row.id, actor=actor)
+            note_author(connection, now_ms, row.id, "reset", actor)
             return _add_code(connection, digest, row.name, now_ms, days, actor)
 
     def holder_by_digest(self, kind: SecretKind, digest: str) -> Caller | None:
@@ -307,8 +315,8 @@ class Accounts(StorePart):
             now_ms = now(connection)
             count = end_secrets(connection, now_ms)
             if count:
-                words = "codes, tokens and sessions have ended"
-                note(connection, now_ms, AuditKind.RESTORED, "ladder", words)
+                message = "codes, tokens and sessions have ended"
+                note(connection, now_ms, AuditKind.RESTORED, "ladder", message)
         return count
 
 

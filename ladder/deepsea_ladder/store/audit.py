@@ -25,8 +25,8 @@ LATEST_ENTRIES = 10_000
 """Searches for the last entry of a kind read at most this many of the newest entries."""
 RENAMED = "was called "
 """The beginning of a note on a rename, before the former name."""
-_concerned = schema.authors.alias("concerned")
-_acting = schema.authors.alias("acting")
+_subject_authors = schema.authors.alias("concerned")
+_actor_authors = schema.authors.alias("acting")
 
 
 class Audit(StorePart):
@@ -39,7 +39,7 @@ class Audit(StorePart):
         """
         table = schema.audit
         # An entry without a subject is about an author, whose present name it shows.
-        subject = case((table.c.subject == "", _concerned.c.name), else_=table.c.subject)
+        subject = case((table.c.subject == "", _subject_authors.c.name), else_=table.c.subject)
         query = (
             select(
                 table.c.id,
@@ -47,11 +47,11 @@ class Audit(StorePart):
                 table.c.kind,
                 func.coalesce(subject, "").label("subject"),
                 table.c.note,
-                func.coalesce(_acting.c.name, table.c.actor).label("actor"),
+                func.coalesce(_actor_authors.c.name, table.c.actor).label("actor"),
                 table.c.address,
             )
-            .outerjoin(_concerned, _concerned.c.id == table.c.author_id)
-            .outerjoin(_acting, _acting.c.id == table.c.actor_id)
+            .outerjoin(_subject_authors, _subject_authors.c.id == table.c.author_id)
+            .outerjoin(_actor_authors, _actor_authors.c.id == table.c.actor_id)
             .order_by(desc(table.c.id))
             .limit(limit)
         )
@@ -76,29 +76,33 @@ class Audit(StorePart):
         """Return the time at which each author got the first token, by the author's name."""
         table = schema.audit
         query = (
-            select(_concerned.c.name, func.min(table.c.at))
-            .join(_concerned, _concerned.c.id == table.c.author_id)
+            select(_subject_authors.c.name, func.min(table.c.at))
+            .join(_subject_authors, _subject_authors.c.id == table.c.author_id)
             .where(table.c.kind == AuditKind.TOKEN)
-            .group_by(_concerned.c.name)
+            .group_by(_subject_authors.c.name)
         )
         with self._database.read() as connection:
             return {name: utc_time(at) for name, at in connection.execute(query)}
 
-    def runner(self) -> str | None:
+    def control_groups(self) -> str | None:
         """Return the description of the control groups of the newest run; None if there is none."""
         with self._database.read() as connection:
             return _control_groups(connection)
 
-    def note_runner(self, words: str) -> None:
+    def note_control_groups(self, message: str) -> None:
         """Note the control groups of a run that begins, unless the last entry says the same."""
         with self._database.write() as connection:
-            if _control_groups(connection) != words:
-                note(connection, now(connection), AuditKind.RUNNER, "run", words)
+            if _control_groups(connection) != message:
+                note(connection, now(connection), AuditKind.RUNNER, "run", message)
 
-    def note_shortage(self, kind: AuditKind, subject: str, words: str) -> None:
-        """Note that a machine on which games are played was short of memory or of a CPU."""
+    def note_shortage(self, kind: AuditKind, subject: str, message: str) -> None:
+        """Note that a machine on which games are played was short of memory or of a CPU.
+
+        kind     the shortage
+        subject  the task that failed or had to wait
+        """
         with self._database.write() as connection:
-            note(connection, now(connection), kind, subject, words)
+            note(connection, now(connection), kind, subject, message)
 
 
 def _control_groups(connection: Connection) -> str | None:
@@ -115,7 +119,7 @@ def note(
     now_ms: int,
     kind: AuditKind,
     subject: str,
-    words: str,
+    message: str,
     *,
     author_id: int | None = None,
     actor: Actor = NOBODY,
@@ -123,7 +127,7 @@ def note(
     """Add an entry to the audit log, in the running transaction.
 
     subject    the name of the bot, season, game or other thing; "" if the entry is about an author
-    words      the change, in words
+    message    the change in words; it may name nothing secret
     author_id  the author whom the entry is about
     actor      the author or machine that made the change
     """
@@ -131,7 +135,7 @@ def note(
         "at": now_ms,
         "kind": kind,
         "subject": subject,
-        "note": printable(words, schema.LONGEST_NOTE),
+        "note": printable(message, schema.LONGEST_NOTE),
         "author_id": author_id,
         "actor_id": actor.author_id,
         "actor": actor.name,

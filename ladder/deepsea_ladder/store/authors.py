@@ -52,8 +52,8 @@ class Authors(StorePart):
     def all(self) -> list[AuthorLine]:
         """Return every author, by name."""
         with self._database.read() as connection:
-            rows = connection.execute(_author_lines(now(connection)).order_by(_authors.c.name_key))
-            return [_author_line(row) for row in rows]
+            query = _authors_with_counts(now(connection)).order_by(_authors.c.name_key)
+            return [_author_line(row) for row in connection.execute(query)]
 
     def id_of(self, name: str) -> int:
         """Return the id of the author with this name. Raises `NotOnLadder`."""
@@ -85,8 +85,7 @@ class Authors(StorePart):
                 raise AccountError(f"the name {new_name!r} is taken; choose another one")
             now_ms = now(connection)
             _update_author(connection, row.id, name=new_name, name_key=names.key(new_name))
-            words = f"{RENAMED}{row.name}"
-            note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
+            note_author(connection, now_ms, row.id, f"{RENAMED}{row.name}", actor)
             return _line_by_id(connection, row.id, now_ms)
 
     def set_blocked(self, name: str, actor: Actor, *, blocked: bool) -> AuthorLine:
@@ -107,8 +106,8 @@ class Authors(StorePart):
                     _check_other_admin(connection, row)
                     end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
                 _update_author(connection, row.id, state=state)
-                words = "blocked" if blocked else "no longer blocked"
-                note(connection, now_ms, AuditKind.AUTHOR, "", words, author_id=row.id, actor=actor)
+                message = "blocked" if blocked else "no longer blocked"
+                note_author(connection, now_ms, row.id, message, actor)
             return _line_by_id(connection, row.id, now_ms)
 
     def anonymise(self, name: str, actor: Actor) -> AuthorLine:
@@ -134,27 +133,18 @@ class Authors(StorePart):
                 role=Role.AUTHOR,
                 state=AuthorState.ANONYMISED,
             )
-            for table, personal in (
+            for table, empty_values in (
                 (_secrets, {"label": "", "address": ""}),
                 (schema.person_games, {"address": ""}),
             ):
-                connection.execute(
-                    update(table).where(table.c.author_id == row.id).values(personal)
-                )
+                statement = update(table).where(table.c.author_id == row.id)
+                connection.execute(statement.values(empty_values))
             forget(connection, row.id)
-            note(
-                connection,
-                now_ms,
-                AuditKind.AUTHOR,
-                "",
-                "anonymised",
-                author_id=row.id,
-                actor=actor,
-            )
+            note_author(connection, now_ms, row.id, "anonymised", actor)
             return _line_by_id(connection, row.id, now_ms)
 
 
-def _author_lines(now_ms: int) -> Select[Any]:
+def _authors_with_counts(now_ms: int) -> Select[Any]:
     """Return a query for all authors with the numbers of their bots and of their valid tokens."""
     bots = schema.bots
     bot_count = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
@@ -165,12 +155,14 @@ def _author_lines(now_ms: int) -> Select[Any]:
 
 
 def _line_by_id(connection: Connection, author_id: int, now_ms: int) -> AuthorLine:
+    """Return the description of an author with this id."""
     return _author_line(
-        connection.execute(_author_lines(now_ms).where(_authors.c.id == author_id)).one()
+        connection.execute(_authors_with_counts(now_ms).where(_authors.c.id == author_id)).one()
     )
 
 
 def _author_line(row: Row[Any]) -> AuthorLine:
+    """Return the description of the author in a row of `_authors_with_counts`."""
     return AuthorLine(
         author=row.name,
         role=row.role.word,
@@ -182,6 +174,7 @@ def _author_line(row: Row[Any]) -> AuthorLine:
 
 
 def _update_author(connection: Connection, author_id: int, **values: object) -> None:
+    """Change columns of an author, by name."""
     connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
 
 
@@ -298,15 +291,22 @@ def make_admin(connection: Connection, author_id: int, now_ms: int, actor: Actor
     role = select(_authors.c.role).where(_authors.c.id == author_id)
     if connection.execute(role).scalar_one() != Role.ADMIN:
         _update_author(connection, author_id, role=Role.ADMIN)
-        note(
-            connection,
-            now_ms,
-            AuditKind.AUTHOR,
-            "",
-            "is admin now",
-            author_id=author_id,
-            actor=actor,
-        )
+        note_author(connection, now_ms, author_id, "is admin now", actor)
+
+
+def note_author(
+    connection: Connection, now_ms: int, author_id: int, message: str, actor: Actor
+) -> None:
+    """Add a change of an author to the audit log, without the name, which may change later."""
+    note(
+        connection,
+        now_ms,
+        AuditKind.AUTHOR,
+        subject="",
+        message=message,
+        author_id=author_id,
+        actor=actor,
+    )
 
 
 def is_valid(now_ms: int) -> ColumnElement[bool]:

@@ -1,11 +1,12 @@
 """Column types that know which values they allow, and the packing of records.
 
-Invariants: `allowed` alone decides which values a column may have; databases refuse others (CHECK,
-and STRICT tables in SQLite), and `find_damage` finds them in a file that another program has
-changed. Rows have members of enums, not their texts. SQLite returns a damaged value as it stands in
-the file; reading one raises `StoreDamaged`, so that no code outside the store meets it. Records are
-stored with zlib and a dictionary, and are read back to the byte. The dictionary is a part of the
-format and never changes: zlib cannot unpack a record that was packed with another one.
+Invariants: `allowed_values_sql` alone decides which values a column may have; databases refuse
+others (CHECK, and STRICT tables in SQLite), and `find_damage` finds them in a file that another
+program has changed. Rows have members of enums, not their texts. SQLite returns a damaged value as
+it stands in the file; reading one raises `StoreDamaged`, so that no code outside the store meets
+it. Records are stored with zlib and a dictionary, and are read back to the byte. The dictionary is
+a part of the format and never changes: zlib cannot unpack a record that was packed with another
+one.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class HexFloat(TypeDecorator[str]):
         return str(value)
 
 
-def allowed(column: Column[Any], table: str = "") -> str:
+def allowed_values_sql(column: Column[Any], table: str = "") -> str:
     """Return the SQL condition that the values of a column meet besides their type; "" for none.
 
     table  the table's name and a dot, for statements that read several tables
@@ -149,16 +150,16 @@ def allowed(column: Column[Any], table: str = "") -> str:
             ]
             return f"{name} IN ({_literals(texts)})"
         case HexFloat():
-            return f"{name} LIKE '%0x%.%p%'"
+            return f"{name} LIKE '%0x%.%p%'"  # such as 0x1.8p+1
     return ""
 
 
-def is_wrong(column: Column[Any], table: str = "") -> str:
+def forbidden_value_sql(column: Column[Any], table: str = "") -> str:
     """Return the SQL condition, for SQLite, that a column has a value that it forbids.
 
     table  the table's name and a dot, for statements that read several tables
     """
-    name, condition = f'{table}"{column.name}"', allowed(column, table)
+    name, condition = f'{table}"{column.name}"', allowed_values_sql(column, table)
     kind = _stored_type(column.type)
     if kind == "text" and not condition:
         # As a blob, since Python could not even take a damaged text as an argument.
@@ -219,9 +220,9 @@ def _checked_type(
 
             return read
 
-        def adapt(self, cls: type[TypeEngine[Any]], **more: Any) -> Any:
+        def adapt(self, cls: type[TypeEngine[Any]], **keywords: Any) -> Any:
             # Each dialect reads with a copy of the type, which needs the names as well.
-            copy = super().adapt(cls, **more)
+            copy = super().adapt(cls, **keywords)
             copy.place = self.place
             return copy
 
@@ -259,7 +260,7 @@ def forbid_other_values(metadata: MetaData) -> None:
             elif isinstance(column.type, TypeDecorator):
                 column.type = column.type.copy()
             column.type.place = (table.name, column.name)  # type: ignore[attr-defined]
-            if condition := allowed(column):
+            if condition := allowed_values_sql(column):
                 table.append_constraint(CheckConstraint(condition, name=column.name))
 
 
@@ -278,18 +279,18 @@ def _dictionary() -> bytes:
 
 def packed(record: bytes) -> bytes:
     """Return the stored form of a record."""
-    packer = zlib.compressobj(_COMPRESSION_LEVEL, zdict=_dictionary())
-    return packer.compress(record) + packer.flush()
+    compressor = zlib.compressobj(_COMPRESSION_LEVEL, zdict=_dictionary())
+    return compressor.compress(record) + compressor.flush()
 
 
 def unpacked(stored: bytes) -> str:
     """Return the text of a stored record. Raises `StoreDamaged`."""
     try:
-        unpacker = zlib.decompressobj(zdict=_dictionary())
-        text = unpacker.decompress(stored).decode()
+        decompressor = zlib.decompressobj(zdict=_dictionary())
+        text = decompressor.decompress(stored).decode()
     except (zlib.error, UnicodeDecodeError, TypeError) as damage:
         raise StoreDamaged(f"a record is damaged: {damage}") from None
-    if not unpacker.eof:
+    if not decompressor.eof:
         raise StoreDamaged("a record is damaged: its end is missing")
     return text
 

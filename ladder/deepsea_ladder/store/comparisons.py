@@ -362,7 +362,8 @@ def _cpu_ms_left_this_hour(connection: Connection, now_ms: int) -> int:
     """Return the CPU time, in ms, that comparisons may still use after those of the last hour."""
     last_hour = select(func.sum(_blocks.c.cpu_ms)).where(_blocks.c.at > now_ms - HOUR_MS)
     used_ms = int(connection.execute(last_hour).scalar() or 0)
-    return limits_now(connection).verdict_seconds_per_hour * 1000 - used_ms
+    limits = limits_now(connection)
+    return limits.verdict_seconds_per_hour * 1000 - used_ms
 
 
 def _leasable(season: StoredSeason, has_state: ColumnElement[bool]) -> Select[tuple[int, int]]:

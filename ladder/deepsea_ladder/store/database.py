@@ -76,7 +76,7 @@ from deepsea_ladder.errors import (
 )
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.columns import IS_UTF_8, is_wrong, unpacked
+from deepsea_ladder.store.columns import IS_UTF_8, forbidden_value_sql, unpacked
 from deepsea_rules.printable import printable, quoted
 
 T = TypeVar("T")
@@ -775,7 +775,7 @@ def _damaged_pages_or_values(connection: Connection) -> list[str]:
 def _forbidden_values(connection: Connection, table: Table, *columns: Column[Any]) -> Iterator[str]:
     """Report values that these columns of an SQLite table forbid, each with its row."""
     # As text, since making an expression of SQLAlchemy for each column takes longer than the query.
-    tests = [is_wrong(column) for column in columns]
+    tests = [forbidden_value_sql(column) for column in columns]
     where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_ROWS_PER_CHECK}"
     for rowid, *results in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
         for column, is_forbidden in zip(columns, results, strict=True):
@@ -794,7 +794,7 @@ def damage_in_small_tables(connection: Connection) -> list[str]:
         return []
     parts = []
     for table in _SMALL_TABLES:
-        tests = {column.name: is_wrong(column) for column in table.columns}
+        tests = {column.name: forbidden_value_sql(column) for column in table.columns}
         cases = " ".join(f"WHEN {test} THEN '{name}'" for name, test in tests.items())
         where = " OR ".join(tests.values())
         parts.append(

@@ -38,7 +38,7 @@ from deepsea_ladder.store.columns import (
     Record,
     Scopes,
     StateOfKind,
-    allowed,
+    allowed_values_sql,
     forbid_other_values,
 )
 from deepsea_rules.faults import Fault
@@ -584,7 +584,7 @@ def _condition_and_name(index: Index) -> tuple[bool, str]:
 def _digest() -> str:
     """Return a digest of all columns and types, so that other tables have another revision."""
     columns = [
-        f"{column}: {type(column.type).__name__} {column.nullable} {allowed(column)}"
+        f"{column}: {type(column.type).__name__} {column.nullable} {allowed_values_sql(column)}"
         for table in metadata.tables.values()
         for column in table.columns
     ]

@@ -59,7 +59,7 @@ from deepsea_ladder.model import (
 )
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import add_link, last_link
-from deepsea_ladder.store.columns import LAST_MS, is_wrong
+from deepsea_ladder.store.columns import LAST_MS, forbidden_value_sql
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import versions_of
 from deepsea_rules.printable import printable
@@ -105,7 +105,7 @@ class is_sound(FunctionElement[bool]):  # noqa: N801  (reads like a function in 
 @compiles(is_sound, "sqlite")
 def _is_sound_in_sqlite(*_: Any, **__: Any) -> str:
     """Return the SQL of `is_sound` for SQLite, which stores values of any type in any column."""
-    wrong = " OR ".join(is_wrong(column, f"{_tasks.name}.") for column in _columns)
+    wrong = " OR ".join(forbidden_value_sql(column, f"{_tasks.name}.") for column in _columns)
     # Declared as always true, since SQLite would otherwise expect fewer rows and choose another
     # order of tables.
     return f"likelihood(NOT ({wrong}), 1.0)"
