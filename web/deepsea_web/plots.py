@@ -1,12 +1,11 @@
-"""Charts of lines over games: the course of a rating, the lead of a comparison, and a search.
+"""Charts of lines over games, and the files that hold charts.
 
-Invariants: lines join the points that are given, and no others; points that are unsure do not set
-the scale, since every newcomer comes from far, and every first interval is wide.
+The charts are the course of a rating, the lead of a comparison, and the numbers of a search; start
+reading at `course`, `lead` and `numbers`, and for the files at `charts_svg` and `charts_html`.
 
-The files that hold charts.
-
-Invariants: a file needs no other file and no network; the page has a policy that allows its one
-style and nothing else, no script either.
+Invariants: lines join the given points, and no others; uncertain points do not set the scale, since
+the rating of every newcomer starts far away, and the first intervals are wide; a file needs no
+other file and no network; a page has a policy that allows its one style sheet and no scripts.
 """
 
 from __future__ import annotations
@@ -41,24 +40,28 @@ from deepsea_web.svg import (
 
 T = TypeVar("T")
 WIDE = 860
-"""The width on a wide screen, where letters are not larger than on a narrow one."""
+"""The width of a chart on a wide screen, where letters have the same size as on a narrow one."""
 _TOP = 34
+"""The upper edge of the area of a rating's course."""
 _HEIGHTS = {WIDTH: 190, WIDE: 260}
+"""The height of the area of a rating's course, by the width of the chart."""
 _ROWS = 12
-"""Rows of the table."""
-_SURE = 3
-"""A sigma up to so many times the smallest sets the scale."""
+"""About the number of rows of a chart's table."""
+_SETTLED_SIGMA = 3
+"""The largest sigma, in multiples of the smallest, of a point that sets the scale."""
 _LABEL = 22
-"""Room for the number of a version."""
-_HEIGHT = 170
+"""The width of the number of a version."""
 _LEAD_TOP = 38
+"""The upper edge of the area of a lead."""
+_LEAD_HEIGHT = 170
+"""The height of the area of a lead."""
 
 
 class Moment(NamedTuple):
-    """A point of the course."""
+    """The rating of a bot after one of its games."""
 
     game: int
-    """The number of the bot's games in the season, of all versions."""
+    """The number of games that the bot has played in the season, with all versions."""
     version: int
     rating: float
     mu: float
@@ -66,11 +69,12 @@ class Moment(NamedTuple):
 
     @property
     def skill(self) -> Rating:
+        """The skill as mu and sigma."""
         return Rating(self.mu, self.sigma)
 
 
 class Area(NamedTuple):
-    """The area of the course, for a script that reads positions."""
+    """The area of a chart with its scales; a script of the pages reads positions with it."""
 
     left: float
     right: float
@@ -81,16 +85,17 @@ class Area(NamedTuple):
     high: float
 
     def x(self, game: float) -> float:
+        """Return the horizontal position of a number of games."""
         return self.left + (self.right - self.left) * game / self.games
 
     def y(self, value: float) -> float:
-        """The height of a rating; one beyond an edge is at it."""
+        """Return the vertical position of a value; of one beyond an edge, that of the edge."""
         share = (value - self.low) / (self.high - self.low)
         return self.bottom - (self.bottom - self.top) * max(0.0, min(1.0, share))
 
 
 def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
-    """The points of all versions, one after the other."""
+    """Return the points of all versions, one version after the other."""
     return [
         Moment(course.before + point.games, course.version, point.rating, point.mu, point.sigma)
         for course in courses
@@ -99,18 +104,27 @@ def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
 
 
 def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
-    """The area of a chart of this width."""
-    known = moments(courses)
-    games = max((moment.game for moment in known), default=1)
-    surest = min((moment.sigma for moment in known), default=0.0)
-    settled = [moment for moment in known if moment.sigma <= _SURE * surest]
-    low = min((moment.rating for moment in settled), default=0.0)
-    high = max((moment.skill.high for moment in settled), default=1.0)
-    room = max(high - low, 1.0) * 0.04
+    """Return the area of a chart of this width, with the scales for these courses.
+
+    Points with a large sigma do not set the scale, since a newcomer's rating starts far away.
+    """
+    points = moments(courses)
+    games = max((point.game for point in points), default=1)
+    smallest_sigma = min((point.sigma for point in points), default=0.0)
+    settled = [point for point in points if point.sigma <= _SETTLED_SIGMA * smallest_sigma]
+    low = min((point.rating for point in settled), default=0.0)
+    high = max((point.skill.high for point in settled), default=1.0)
+    margin = max(high - low, 1.0) * 0.04
+    height = _HEIGHTS[WIDE if width >= WIDE else WIDTH]
     return Area(
-        LEFT, width - 8, _TOP, _TOP + _HEIGHTS[WIDE if width >= WIDE else WIDTH], max(games, 1),
-        low - room, high + room,
-    )  # fmt: skip
+        left=LEFT,
+        right=width - 8,
+        top=_TOP,
+        bottom=_TOP + height,
+        games=max(games, 1),
+        low=low - margin,
+        high=high + margin,
+    )
 
 
 def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> Chart:
@@ -125,16 +139,16 @@ def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> 
         at_end = game > 0.94 * inside.games
         anchor = "end" if at_end else "middle"
         drawing.text(inside.x(game), inside.bottom + 16, f"{game:,.0f}", "small", anchor=anchor)
-    for one in courses:
-        _stretch(drawing, inside, one)
-    _marks(drawing, inside, courses)
+    for version_course in courses:
+        _draw_version(drawing, inside, version_course)
+    _mark_versions(drawing, inside, courses)
     middle = (inside.left + inside.right) / 2
     drawing.text(middle, inside.bottom + 31, "rated games", "axis", anchor="middle")
     key = "course" if width < WIDE else "course-wide"
     return Chart(
         key,
         "Rating course",
-        f"{short(bot, 45)}: {_words(courses)}.",
+        f"{short(bot, 45)}: {_course_words(courses)}.",
         drawing.element,
         inside.bottom + 36,
         Table(
@@ -149,6 +163,7 @@ def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> 
 
 
 def _legend(drawing: Drawing) -> None:
+    """Draw the meanings of line and band above the chart of a rating's course."""
     drawing.line(0, 5, 14, 5, "lead")
     drawing.text(19, 9, "rating: mu − 3 sigma", "small")
     drawing.rect(148, 1, 14, 8, "band")
@@ -156,43 +171,48 @@ def _legend(drawing: Drawing) -> None:
     drawing.text(167, 9, "mu ± 2 sigma", "small")
 
 
-def _stretch(drawing: Drawing, inside: Area, one: VersionCourse) -> None:
-    """The course of one version; versions are not joined, each begins anew."""
-    known = moments([one])
+def _draw_version(drawing: Drawing, inside: Area, course: VersionCourse) -> None:
+    """Draw the course of one version: a line, or a dot if it has only one point.
+
+    Courses of several versions are not joined, since each version begins anew.
+    """
+    points = moments([course])
 
     def line(values: Iterator[float]) -> list[tuple[float, float]]:
-        pairs = zip(known, values, strict=True)
-        return [(inside.x(moment.game), inside.y(value)) for moment, value in pairs]
+        """Return the positions of one value for each point."""
+        pairs = zip(points, values, strict=True)
+        return [(inside.x(point.game), inside.y(value)) for point, value in pairs]
 
-    if len(known) == 1:
-        (moment,) = known
-        drawing.circle(inside.x(moment.game), inside.y(moment.rating), 2.5, "dot")
+    if len(points) == 1:
+        (point,) = points
+        drawing.circle(inside.x(point.game), inside.y(point.rating), 2.5, "dot")
         return
-    upper = line(m.skill.high for m in known)
-    lower = line(m.skill.low for m in known)
+    upper = line(point.skill.high for point in points)
+    lower = line(point.skill.low for point in points)
     drawing.path(upper + lower[::-1], "band", closed=True)
-    drawing.path(line(m.mu for m in known), "bound")
-    drawing.path(line(m.rating for m in known), "lead")
+    drawing.path(line(point.mu for point in points), "bound")
+    drawing.path(line(point.rating for point in points), "lead")
 
 
-def _marks(drawing: Drawing, inside: Area, courses: Sequence[VersionCourse]) -> None:
-    """A line where each version begins; numbers that would cover each other are left out."""
+def _mark_versions(drawing: Drawing, inside: Area, courses: Sequence[VersionCourse]) -> None:
+    """Draw a line where each of several versions begins, with its number if there is space."""
     if len(courses) < 2:
         return
-    free = -1.0
-    for one in courses:
-        x = inside.x(one.before)
+    free_x = -1.0  # the right end of the last number
+    for course in courses:
+        x = inside.x(course.before)
         drawing.line(x, inside.top, x, inside.bottom, "version")
-        if x >= free:
-            drawing.text(x + 3, inside.top + 9, f"v{one.version}", "small")
-            free = x + _LABEL
+        if x >= free_x:
+            drawing.text(x + 3, inside.top + 9, f"v{course.version}", "small")
+            free_x = x + _LABEL
 
 
-def _words(courses: Sequence[VersionCourse]) -> str:
-    known = moments(courses)
-    if not known:
+def _course_words(courses: Sequence[VersionCourse]) -> str:
+    """Return the end of a rating's course in words, for the description of the chart."""
+    points = moments(courses)
+    if not points:
         return "no rated games yet"
-    last = known[-1]
+    last = points[-1]
     several = f" of {len(courses)} versions" if len(courses) > 1 else ""
     return (
         f"after {last.game:,} rated game{'' if last.game == 1 else 's'}{several} its rating is "
@@ -201,21 +221,23 @@ def _words(courses: Sequence[VersionCourse]) -> str:
 
 
 def _some(points: Sequence[T]) -> Sequence[T]:
-    """Some points, evenly spread, with the last one."""
-    step = max(1, -(-len(points) // _ROWS))
-    return points[::-1][::step][::-1]
+    """Return about _ROWS of the points, evenly spread and with the last one, in their order."""
+    step = max(1, -(-len(points) // _ROWS))  # rounded up
+    from_last = points[::-1][::step]
+    return from_last[::-1]
 
 
 def lead(lead: Lead) -> Chart:
     """Draw the mean difference in placement score after each block, within its interval."""
     points = lead.points
     blocks = points[-1].blocks if points else 1
-    # Not the whole range that is possible: a wide first interval would flatten the rest.
+    # Without the first tenth, whose wide intervals would flatten the rest.
     settled = points[len(points) // 10 :]
-    reach = max([abs(v) for point in settled for v in point[1:]] + [2 * lead.margin, 0.05])
-    reach = min(reach * 1.1, 1.0)
-    bottom = _LEAD_TOP + _HEIGHT
-    inside = Area(LEFT + 4, RIGHT, _LEAD_TOP, bottom, blocks, -reach, reach)
+    distances = [max(abs(point.mean), abs(point.low), abs(point.high)) for point in settled]
+    reach = max([*distances, 2 * lead.margin, 0.05])
+    reach = min(reach * 1.1, 1.0)  # no lead is larger than 1
+    bottom = _LEAD_TOP + _LEAD_HEIGHT
+    inside = Area(LEFT + 4, RIGHT, _LEAD_TOP, bottom, blocks, low=-reach, high=reach)
     x, y, drawing = inside.x, inside.y, Drawing()
     drawing.rect(0, 1, 14, 8, "band")
     drawing.line(0, 5, 14, 5, "lead")
@@ -224,15 +246,14 @@ def lead(lead: Lead) -> Chart:
     drawing.text(233, 9, f"no difference: ±{lead.margin:g}", "small")
     drawing.text(0, _LEAD_TOP - 11, f"▲ {short(lead.a, 40)} leads", "label")
     drawing.rect(LEFT, y(lead.margin), RIGHT - LEFT, y(-lead.margin) - y(lead.margin), "margin")
-    # The distance of grid lines, of which two to four fit on each side.
-    gap = next(step for step in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01) if reach / step >= 2)
-    for step in range(-4, 5):
-        value = step * gap
+    # The distance of grid lines: the largest one with two lines or more on each side of 0.
+    distance = next(step for step in (0.5, 0.25, 0.1, 0.05, 0.025, 0.01) if reach / step >= 2)
+    for number in range(-4, 5):
+        value = number * distance
         if abs(value) <= reach:
-            drawing.line(LEFT, y(value), RIGHT, y(value), "grid" if step else "base")
-            drawing.text(
-                LEFT - 4, y(value) + 4, f"{value:+.3g}" if step else "0", "small", anchor="end"
-            )
+            label = f"{value:+.3g}" if number else "0"
+            drawing.line(LEFT, y(value), RIGHT, y(value), "grid" if number else "base")
+            drawing.text(LEFT - 4, y(value) + 4, label, "small", anchor="end")
     if points:
         upper = [(x(point.blocks), y(point.high)) for point in points]
         lower = [(x(point.blocks), y(point.low)) for point in points]
@@ -242,9 +263,9 @@ def lead(lead: Lead) -> Chart:
         drawing.path([(x(point.blocks), y(point.mean)) for point in points], "lead")
         last = points[-1]
         drawing.circle(x(last.blocks), y(last.mean), 3, "dot", _lead_words(lead))
-    for part in range(5):
-        block = round(blocks * part / 4)
-        anchor = "end" if part == 4 else "middle"
+    for quarter in range(5):
+        block = round(blocks * quarter / 4)
+        anchor = "end" if quarter == 4 else "middle"
         drawing.text(x(block), bottom + 31, f"{block:,}", "small", anchor=anchor)
     drawing.text(0, bottom + 16, f"▼ {short(lead.b, 40)} leads", "label")
     drawing.text((LEFT + RIGHT) / 2, bottom + 45, "blocks", "axis", anchor="middle")
@@ -266,6 +287,7 @@ def lead(lead: Lead) -> Chart:
 
 
 def _lead_words(lead: Lead) -> str:
+    """Return the last mean and interval of a lead in words."""
     if not lead.points:
         return "no block counts yet"
     last = lead.points[-1]
@@ -274,47 +296,60 @@ def _lead_words(lead: Lead) -> str:
 
 
 def numbers(search: Spsa) -> list[Chart]:
-    """Draw each number of a search after each step, and what was found."""
+    """Draw a chart for each number of a search: its value after each step, and the final one."""
     return [
-        _number(search, one, [place[i] for place in search.places])
-        for i, one in enumerate(search.ranges)
+        _number(search, number_range, [shares[index] for shares in search.places])
+        for index, number_range in enumerate(search.ranges)
     ]
 
 
-def _number(search: Spsa, one: Range, places: Sequence[float]) -> Chart:
-    inside = Area(LEFT + 4, RIGHT, 6, 126, max(1, search.steps), one.low, one.high)
-    values = [one.low + (one.high - one.low) * place for place in places]
-    found, drawing = search.values[one.name], Drawing()
-    for value in ticks(one.low, one.high, 5):
+def _number(search: Spsa, number_range: Range, shares: Sequence[float]) -> Chart:
+    """Draw the course of one number of a search.
+
+    shares  its value after each step, as a share of its range from the lowest value on
+    """
+    name, low, high = number_range.name, number_range.low, number_range.high
+    inside = Area(LEFT + 4, RIGHT, 6, 126, max(1, search.steps), low, high)
+    values = [low + (high - low) * share for share in shares]
+    final_value, drawing = search.values[name], Drawing()
+    for value in ticks(low, high, 5):
         drawing.line(LEFT, inside.y(value), RIGHT, inside.y(value), "grid")
         drawing.text(LEFT - 4, inside.y(value) + 4, plain(value), "small", anchor="end")
     for step in ticks(0, inside.games, 4, min_step=1):
         drawing.text(inside.x(step), 142, f"{step:,.0f}", "small", anchor="middle")
     drawing.path([(inside.x(step), inside.y(value)) for step, value in enumerate(values)], "lead")
-    drawing.circle(RIGHT, inside.y(found), 3, "dot", f"found: {found:g}")
+    drawing.circle(RIGHT, inside.y(final_value), 3, "dot", f"found: {final_value:g}")
     drawing.text((LEFT + RIGHT) / 2, 157, "steps", "axis", anchor="middle")
     rows = [(f"{step:,}", f"{value:.4g}") for step, value in _some([*enumerate(values)])]
-    text = f"{one.name} begins with {one.start:g}; after {search.steps:,} steps it is {found:g}."
-    table = Table(("steps", one.name), rows)
-    return Chart(f"search-{one.name}", f"Search for {one.name}", text, drawing.element, 162, table)
+    text = (
+        f"{name} begins with {number_range.start:g}; "
+        f"after {search.steps:,} steps it is {final_value:g}."
+    )
+    table = Table(("steps", name), rows)
+    return Chart(f"search-{name}", f"Search for {name}", text, drawing.element, 162, table)
 
+
+# ------------------------------------------------------------------------------- files of charts
 
 _MARGIN = 12
+"""The margin around the charts of a file."""
 _TITLE = 22
+"""The height of the title of a chart."""
 _GAP = 26
+"""The distance between two charts."""
 
 
 def charts_of(data: PlotData) -> list[Chart]:
-    """All charts that there are numbers for."""
-    first = [lead(data.lead)] if data.lead else []
-    return [*first, placements(data), dives(data), times(data)]
+    """Return all charts of a match or a comparison; only a comparison has the chart of a lead."""
+    charts = [placements(data), dives(data), times(data)]
+    return [lead(data.lead), *charts] if data.lead else charts
 
 
 def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
-    """These charts in one SVG file, one below the other; all have the width WIDTH."""
+    """Return an SVG file with the charts one below the other; all have the width WIDTH."""
     parts, y = Drawing(), 0.0
-    for words, columns, looks in ((title, 40, "title"), (facts, 56, "small")):
-        for line in wrapped(words, columns):
+    for text, columns, looks in ((title, 40, "title"), (facts, 56, "small")):
+        for line in wrapped(text, columns):
             y += 16
             parts.text(0, y, line, looks)
     for chart in charts:
@@ -334,7 +369,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
             "xmlns": "http://www.w3.org/2000/svg",
             "class": "chart",
             "viewBox": f"0 0 {WIDTH + 2 * _MARGIN} {height:.0f}",
-            # A browser fits it into its window; others draw it at this size.
+            # A browser fits the picture into its window; other programs draw it at this size.
             "width": f"{1.5 * (WIDTH + 2 * _MARGIN):.0f}",
             "height": f"{1.5 * height:.0f}",
         },
@@ -348,7 +383,7 @@ def charts_svg(title: str, facts: str, charts: Sequence[Chart]) -> str:
 
 
 def charts_html(title: str, facts: str, charts: Sequence[Chart]) -> str:
-    """These charts on one page, each with its numbers as a table."""
+    """Return an HTML page with the charts, each with its numbers as a table."""
     styles = chart_styles() + file_text("charts/page.css")
     return load_template("plots.html").render(
         title=one_line(title),
