@@ -159,7 +159,6 @@ def test_no_command_that_reads_a_table_gives_a_traceback(
 DOCUMENTS = [
     ("authors", "name", "author list"),
     ("seasons", "place", "standings"),
-    ("game_seats", "faults", "games --bot ben"),
     ("bot_versions", "digest", "bot anna"),
     ("analyses", "policy", "analyse s1-3"),
     ("audit", "note", "author audit"),
@@ -298,6 +297,8 @@ def two_seasons(sound: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.open(path) as store:
         store.seasons.open(ladder.a_season("later"), seed_from_text("later"))
         store.seasons.close("later")
+        # The person of the game that waits for one is silent by now.
+        ladder.write(store, "UPDATE tasks SET until = 1 WHERE state = 'asked'")
     return path
 
 
@@ -502,7 +503,9 @@ def survives(
                 may_fail = status == 500 and f"table {table}" in caplog.text
                 assert status == 200 or (may_fail and path not in others), path
             site.gateway.close()
-            assert [game.seq for game in store.history.since(0, 1)] == [1]  # the feed
+            # The feed; the newest bot sat in every game, which shows its name.
+            fed = [] if (table, column) == ("bots", "name") else [1]
+            assert [game.seq for game in store.history.since(0, 1)] == fed
             store.comparisons.due()
             for handler in (ANALYSES, CHECKS, COMPARISONS, STEPS):
                 handler.queue(store).claim("runner", 60)  # which ended the run, if it raised

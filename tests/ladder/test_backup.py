@@ -177,14 +177,16 @@ def _killed(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _killed_in_a_copy(answer: Connection, target: str, folder: Path, temporary: Path) -> None:
+def _killed_in_a_copy(
+    answer: Connection, target: str, source: str, folder: Path, temporary: Path
+) -> None:
     """A backup, a restore or a check of a backup that is killed when its copy is written."""
     tempfile.tempdir = str(temporary)
     backup._finish_copy = backup.differences = _killed  # type: ignore[assignment]
     if target.endswith("again.db"):
         backup.restore(folder / "copy.db", target)
     elif target.endswith("killed.db"):
-        with Store.open(folder / "ladder.db") as store:
+        with Store.open(source) as store:
             backup.back_up(store, Path(target))
     else:
         backup.verify(folder / "copy.db")
@@ -196,8 +198,9 @@ def test_copies_of_killed_processes_go_with_the_next_copy_to_the_same_place(
     backup.back_up(store, tmp_path / "copy.db")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
+    source = store.database.url.render_as_string(hide_password=False)
     for target in ("killed.db", "again.db", "verify"):
-        words = (str(tmp_path / target), tmp_path, temporary)
+        words = (str(tmp_path / target), source, tmp_path, temporary)
         assert answered(_killed_in_a_copy, *words) is None
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     killed = {*tmp_path.glob(".*"), *temporary.iterdir()}

@@ -10,11 +10,13 @@ reason. These games enter no chain, no rating and no season's list of games.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from deepsea_ladder.errors import (
     NotOnLadder,
@@ -187,7 +189,9 @@ class PersonGames(TaskLine[PersonGame]):
         """
         silent = select(_task.subject).where(_has_silent_person(now_ms))
         for game_number in connection.execute(silent).scalars().all():
-            _update_row(connection, game_number, answer="", presence=Presence.SILENT)
+            # A row with a damaged value refuses changes; the game is set aside when it is read.
+            with suppress(IntegrityError):
+                _update_row(connection, game_number, answer="", presence=Presence.SILENT)
             _TASKS.end(connection, game_number, now_ms, TaskState.QUEUED)
         return super()._order(connection, now_ms)
 

@@ -203,6 +203,8 @@ class Ratings(StorePart):
     ) -> dict[int, list[float]]:
         """Return mu after each of a version's last games, the oldest first, by version id.
 
+        A version with a damaged rating among these is left out.
+
         games       the largest number of games of a version
         version_id  the only version to return
         former      False to leave out former versions
@@ -227,10 +229,15 @@ class Ratings(StorePart):
             query = query.where(ratings.c.version_id == version_id)
         elif not former:
             query = query.where(ratings.c.version_id.in_(CURRENT_IDS))
-        with self._database.read() as connection:
-            rows = connection.execute(query).all()
-            # In a damaged ladder a version may have a rating and no games.
-            return {row.version_id: _means(row.pairs) if row.pairs else [] for row in rows}
+        # In a damaged ladder a version may have a rating and no games.
+        courses, _ = self._database.read_undamaged(
+            query,
+            ratings.c.version_id,
+            lambda _, rows: [
+                (row.version_id, _means(row.pairs) if row.pairs else []) for row in rows
+            ],
+        )
+        return dict(courses)
 
     def audit(self, season: StoredSeason) -> Audit:
         """Rate the season's games again, and compare with the package `trueskill`."""
