@@ -506,7 +506,7 @@ def _seat_luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
 def graver_mark(loss: Estimate, marks: Iterable[Mark]) -> Mark:
     """Return the mark for the loss of a whole dive, if it is graver than its decisions' marks.
 
-    Return "" if it is not, or if the loss has no grave mark.
+    `marks` are those of the decisions. Return "" if no mark is due, or none that is graver.
     """
     mark = mark_of(loss)
     worst = max([GRAVE.index(other) for other in marks if other in GRAVE], default=-1)

@@ -164,7 +164,8 @@ async def meet(agents: Sequence[str], packed: bytes, dask_worker: Any = None) ->
     check, setup = pickle.loads(packed)
     await asyncio.to_thread(check)
     for name, cpus in zip(agents, equal_shares(len(agents)), strict=True):
-        if name in dask_worker.data:  # without its lease the run has left meanwhile
+        # If the lease is not there any more, the run has left meanwhile.
+        if name in dask_worker.data:
             await dask_worker.plugin_add(Agent(name, setup, cpus, dask_worker), name=name)
 
 
@@ -385,7 +386,8 @@ class DaskWorkers:
     def _forget(self, address: str, why: str) -> None:
         """Remove a worker and its threads. Their tasks die, for the reason `why`."""
         del self._known[address]
-        for slot in [slot for slot in self._slots if slot.address == address]:
+        slots = [slot for slot in self._slots if slot.address == address]
+        for slot in slots:
             if slot.task is not None:
                 self._events.append(WorkerDeath(slot.task, f"{address} {why}"))
                 self.kill(slot.task)
@@ -426,7 +428,7 @@ def _connected_client(address: str, seconds: float) -> Any:
     Raises WorkerError if the scheduler does not answer in time or has other versions, and UserError
     for an address that makes no sense.
     """
-    # Messages of Dask about lost connections: this module reports them in one line.
+    # Dask's own messages about lost connections are silenced: this module reports them in one line.
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 

@@ -458,6 +458,7 @@ def _moment_marks(moments: Sequence[NarratedPosition]) -> Iterator[Mark]:
                 yield _mark(index, "home", seat, f"{letter} came home")
             if moment.ended and state.cargo[seat]:
                 yield _mark(index, "drowned", seat, f"{letter} drowned")
+        # Chips whose values the viewer does not know count nothing.
         points = [sum(moment.known.get(chip, 0) for chip in bank) for bank in state.bank]
         best = [seat for seat, score in enumerate(points) if score == max(points)]
         if len(best) == 1 and best[0] != leader:
@@ -547,7 +548,7 @@ def with_notes(game_frames: Frames, notes: Mapping[int, Note]) -> Frames:
 
 
 def _judgement(decision: AnalysedDecision) -> FrameJudgement:
-    """Return the judgement of a decision as frames have it."""
+    """Return the judgement of a decision in the form of frames."""
     judged = decision.judged
     return {
         "mark": judged.mark,

@@ -104,11 +104,11 @@ def _accept_or_refusal(
 
     A bot with the same files as an accepted version needs no admission games.
     """
-    submissions, limits = loop.store.submissions, loop.store.settings.limits
+    store = loop.store
 
     def accept(*, has_played: bool) -> bool:
-        took_ms = loop.took_ms()
-        return submissions.accept(lease, bundle, limits(), took_ms, has_played=has_played)
+        limits, took_ms = store.settings.limits(), loop.took_ms()
+        return store.submissions.accept(lease, bundle, limits, took_ms, has_played=has_played)
 
     if loop.retry(partial(accept, has_played=False)):
         return None
@@ -245,6 +245,7 @@ def _compare(loop: TaskLoop[ComparisonLease], lease: ComparisonLease) -> None:
     comparisons = loop.store.comparisons
 
     def on_message(block: BlockPlayed) -> bool:
+        # `add` renews the lease, too. If it is lost, True makes the loop notice that at once.
         return not loop.retry(lambda: comparisons.add(lease, *block, loop.times.lease))
 
     try:

@@ -463,6 +463,7 @@ class Race:
             self._rotations[score.bot].append(score.share)
         for a, b in combinations(self.left, 2):
             pair = self._pairs[a, b]
+            # The k-th rotation of a bot is compared with the k-th one of the other.
             if pair.count < min(len(self._rotations[a]), len(self._rotations[b])):
                 pair.compare(self._rotations[a][pair.count] - self._rotations[b][pair.count])
                 if pair.better > 0:
