@@ -210,12 +210,12 @@ def _strike_words(conduct: BotConduct) -> str:
 def requeue(*, store_text: str, game_id: str | None, all_games: bool, owner: str | None) -> None:
     """Retry GAME, which was set aside because it failed too often, or all of these.
 
-    With --run those of a run that has ended without giving up its leases, on another machine: they
-    need not wait until the leases expire, nor its checks and analyses. If it still plays, the first
-    result of a game counts.
+    With --run, the games, checks and analyses of a run are done again that has ended on another
+    machine without giving up its leases: they need not wait until the leases expire. If the run
+    still plays, the first result of a game counts.
 
-    Only games are set aside: checks and analyses that failed too often have ended, and are asked
-    for again.
+    Only games are set aside: checks and analyses that failed too often have ended, and have to be
+    asked for again.
     """
     if all_games + (game_id is not None) + (owner is not None) != 1:
         raise UserError("name a game, or --all, or --run OWNER")

@@ -370,7 +370,7 @@ class SessionAuth:
     def visit(self, caller: Caller, visitor: str | None = None) -> Visit:
         """Return the visit of a caller; `visitor` is the cookie by which visitors are known.
 
-        Members keep no such name, and of the cookie only its digest goes on.
+        Members are known by their account instead. Only a digest of the cookie is passed on.
         """
         if visitor is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())

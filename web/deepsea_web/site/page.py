@@ -182,8 +182,9 @@ def csv_file(name: str, now_ms: int) -> str:
 def parameters_of(request: Request, names: Iterable[str]) -> dict[str, str]:
     """Return the parameters of a request that have these names; others are left out.
 
-    A page must not depend on others: kept pages have their parameters as key, and a reader could
-    fill the cache with copies of one page. Raises UserError if one is given twice or is too long.
+    A page is kept by its parameters: if others counted, a reader who adds some to the address could
+    fill the cache with copies of one page. Raises UserError if a parameter is given twice or is too
+    long.
     """
     known_names = tuple(names)
     parameters: dict[str, str] = {}
