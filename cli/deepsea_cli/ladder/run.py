@@ -141,7 +141,7 @@ class TalkingStop(Stop):
         self._confirmed = StopRequest.GO_ON
 
     def clear(self) -> None:
-        """End the wait, and print what a new request to stop does."""
+        """Forget the signals that ended a wait, and print what a new request to stop does."""
         super().clear()
         if self.requested is StopRequest.FINISH and self._confirmed is StopRequest.GO_ON:
             print_error("finishing the games that are being played; Ctrl-C hands them back")
