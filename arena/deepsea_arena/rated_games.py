@@ -331,10 +331,10 @@ class RunningBots:
         reserve  bytes of memory that must stay available
         """
         keys = [key for key, _ in bots]
-        starts = len({*keys} - self._bots.keys())
+        missing_bots = len({*keys} - self._bots.keys())
         resting_keys = [key for key in self._bots if key not in keys]
         for key in resting_keys:
-            if self._has_descriptors(starts):
+            if self._has_descriptors(missing_bots):
                 break
             self._dismiss(key)
         for key, make in bots:

@@ -163,6 +163,7 @@ def _ranks(
         return score.bot != champion, race_keys.get(score.bot, ()), score.standing
 
     ranks: list[tuple[int, Score]] = []
+    # Of level bots the one with the smaller id comes first, so that the order is always the same.
     ordered = sorted(bot_scores, key=lambda score: (sort_key(score), score.bot))
     for _, level_scores in groupby(ordered, key=sort_key):
         rank = len(ranks) + 1
@@ -515,8 +516,8 @@ class Race:
     def tables(self, seats: int, seed: bytes, most_games: int = FINAL_GAMES) -> list[LineUp]:
         """Return the next portion of tables, drawn from all bots that are left.
 
-        In each round every bot sits at one table or more. `most` is the largest number of games
-        that the tables may have together.
+        In each round every bot sits at one table or more. The tables have at most `most_games`
+        games together.
         """
         players = min(seats, len(self.left))
         tables_per_round = -(-len(self.left) // players)  # rounded up
