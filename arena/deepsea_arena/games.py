@@ -133,7 +133,7 @@ def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
     can be read.
     """
     seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
-    damage = [*store.seasons.damages()] if season_name is None else []
+    damage = [*store.seasons.damage_lines()] if season_name is None else []
     for season in seasons:
         try:
             # A first pass reads the whole season, so that no line of a damaged one is yielded.

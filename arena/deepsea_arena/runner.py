@@ -498,7 +498,7 @@ class Runner:
 
     def _report_damage(self) -> None:
         """Report which bots get no games, since they cannot be read."""
-        damage = self._retry(self.store.bots.damages)
+        damage = self._retry(self.store.bots.damage_lines)
         if damage != self._reported_damage:
             for line in damage:
                 self.watcher.trouble(f"{line}; that bot gets no games")
@@ -605,7 +605,7 @@ def _await_season(
             urgent = retry_until_available(tournament, stop, watcher.trouble)
             if urgent is not None:
                 opened = [urgent]
-            damage = retry_until_available(store.seasons.damages, stop, watcher.trouble)
+            damage = retry_until_available(store.seasons.damage_lines, stop, watcher.trouble)
             if damage != reported_damage:
                 for line in damage:
                     watcher.trouble(f"{line}; that season is not played")

@@ -148,7 +148,7 @@ def find_season(store: Store, name: str | None) -> StoredSeason:
         by_name = {season.name: season for season in seasons}
         return by_name.get(name) or store.seasons.get(name)  # raises NotOnLadder if there is none
     if not seasons:
-        for damage in store.seasons.damages():
+        for damage in store.seasons.damage_lines():
             raise StoreDamaged(damage)
         raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
     opened = open_seasons(seasons)

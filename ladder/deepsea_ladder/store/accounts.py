@@ -470,10 +470,12 @@ def _note_secret(
 
 
 def _code_line(row: Row[Any]) -> CodeLine:
+    """Return the description of the code in a row of `_SECRETS_WITH_AUTHORS`, without the code."""
     return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
 
 
 def _token_line(row: Row[Any]) -> TokenLine:
+    """Return the description of the token in a row of `_SECRETS_WITH_AUTHORS`."""
     return TokenLine(
         id=Int64(row.id),
         label=row.label,

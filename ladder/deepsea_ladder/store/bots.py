@@ -157,7 +157,7 @@ class Bots(StorePart):
             query = query.where(schema.bots.c.author_id == author_id)
         return self._read_undamaged(query)[0]
 
-    def damages(self) -> list[str]:
+    def damage_lines(self) -> list[str]:
         """Return a line for each bot that `all` leaves out since one of its rows is damaged."""
         _, lines = self._read_undamaged(_CURRENT_BOTS)
         try:

@@ -72,6 +72,7 @@ class Choice(TypeDecorator[_Member]):
     def __init__(
         self, kind: type[_Member], text: Callable[[_Member], str] = attrgetter("value")
     ) -> None:
+        """Make the type for an enum; `text` returns the stored text of a member."""
         super().__init__()
         self.kind, self.text = kind, text
         self.texts = {member: text(member) for member in kind}
@@ -209,6 +210,7 @@ def _checked_type(
         place = _NO_COLUMN
 
         def result_processor(self, dialect: Dialect, coltype: object) -> Any:
+            """Return the function that converts results; on SQLite it checks them first."""
             process = super().result_processor(dialect, coltype)
             if dialect.name != "sqlite":
                 return process

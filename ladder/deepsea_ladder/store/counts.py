@@ -90,7 +90,7 @@ class Counts(StorePart):
 
     def read(self) -> LadderCounts:
         """Return all counts of the ladder, with a line for each damaged place that was met."""
-        season_lines = Seasons(self._database, self._policy).damages()
+        season_lines = Seasons(self._database, self._policy).damage_lines()
         with self._database.read() as connection:
             value_lines = damage_in_small_tables(connection)
             # A damaged value of a season is in both lists; of both lines the one that shows no

@@ -309,10 +309,10 @@ class Seasons(StorePart):
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
-        """Return all seasons that can be read, the oldest first; `damages` names the others."""
+        """Return every season that can be read, the oldest first; `damage_lines` has the others."""
         return self._read_all()[0]
 
-    def damages(self) -> list[str]:
+    def damage_lines(self) -> list[str]:
         """Return a line for each season that cannot be read, and that `all` leaves out."""
         return self._read_all()[1]
 
