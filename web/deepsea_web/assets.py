@@ -1,13 +1,13 @@
-"""The viewer's script, styles and layout, the files of the site, and the templates of all pages.
+"""The viewer's script, styles and layout, the site's files, the templates, and the game page.
+
+The game page is one file with games and the viewer, which opens without a network. Start reading at
+`script` for the viewer, at `static_texts` for the site, and at `game_page` for the page.
 
 Invariants: the script is one ES module that imports nothing, made of the modules in `viewer/`
-without any tool, so that the same files give the same bytes; a page has it inline, a server sends
-it as a file, and both are the same text.
-
-The self-contained page: one file with games and the viewer, which opens without a network.
-
-Invariants: the page loads nothing and its own policy forbids it; texts of bots are in data blocks,
-escaped, or pass through the template's escaping; without JavaScript it has the games as text.
+without any tool, so that the same files give the same bytes; the game page has it inline, a server
+sends it as a file, and both are the same text; the game page loads nothing and its own policy
+forbids it; texts of bots are in data blocks, escaped, or pass through the template's escaping;
+without JavaScript the page shows the games as text.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MODULES = (
     *("address", "dom", "notation", "views"),
     *("coach", "notes", "scene", "board", "timeline", "panels", "share", "viewer", "page"),
 )
-"""The modules of the viewer, each after those that it imports."""
+"""The modules of the viewer; each stands after the modules that it imports."""
 EXPORTED = {
     "dom": ("h",),
     "viewer": ("mount",),
@@ -49,27 +49,34 @@ EXPORTED = {
     "notation": ("parsePosition",),
     "panels": ("seats", "spoken"),
 }
+"""The names that the viewer's script exports, by module."""
 OWN = ("join.js", "copy.js", "submit.js", "submission.js")
-"""Scripts of the pages of people with an account; each of these works without its own."""
+"""The scripts of the pages for people with an account; each page works without its script."""
 _IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
 COLUMNS = 8
-"""Spaces in a row: at the opening a row is a level, and a row fits a narrow screen."""
+"""Number of spaces in a row: a row of the opening has one level, and fits a narrow screen."""
 PITCH = 100
+"""The distance between the middles of two spaces in a row."""
 ROW = 126
+"""The distance between the middles of two rows."""
 LEFT = 70
+"""The horizontal position of the middle of the first space."""
 TOP = 240
+"""The vertical position of the middle of the first row."""
 WAVE = 9
+"""The height of the wave that a row follows."""
 RADIUS = 38
+"""The radius of a chip; the shapes of the levels are a little larger."""
 _HEIGHT = TOP + ROW * (len(CHIPS) // COLUMNS - 1) + 84
 _WIDTH = 2 * LEFT + PITCH * (COLUMNS - 1)
 
 
 @cache
 def script() -> str:
-    """The viewer as one ES module; it exports what pages use."""
+    """Return the viewer as one ES module, which exports the names in EXPORTED."""
     layout = json.dumps(LAYOUT, separators=(",", ":"))
-    parts = [f"const $layout = {{ LAYOUT: {layout} }};", *map(_scope, MODULES)]
+    parts = [f"const $layout = {{ LAYOUT: {layout} }};", *map(_module_function, MODULES)]
     for module, names in EXPORTED.items():
         parts.append(f"export const {{ {', '.join(names)} }} = ${module};")
     return "\n".join(parts) + "\n"
@@ -77,47 +84,52 @@ def script() -> str:
 
 @cache
 def styles() -> str:
-    """The style sheet of pages that are about games alone."""
-    return base_styles() + _squeezed(file_text("viewer/page.css")) + viewer_styles()
+    """Return the style sheet of the self-contained game page."""
+    return base_styles() + _minified(file_text("viewer/page.css")) + viewer_styles()
 
 
 @cache
 def base_styles() -> str:
-    """Colours and controls, for every page."""
-    return _squeezed(file_text("viewer/base.css"))
+    """Return the style sheet with colours and controls, for every page."""
+    return _minified(file_text("viewer/base.css"))
 
 
 @cache
 def viewer_styles() -> str:
-    """The style sheet of the viewer and its board, for a page that has base_styles() before."""
-    return board_styles() + _squeezed(file_text("viewer/viewer.css"))
+    """Return the style sheet of the viewer and its board; it needs `base_styles` before it."""
+    return board_styles() + _minified(file_text("viewer/viewer.css"))
 
 
 @cache
 def board_styles() -> str:
-    """The style sheet of a board, for pictures."""
-    return _squeezed(file_text("viewer/board.css"))
+    """Return the style sheet of a board, which is enough for a picture of one."""
+    return _minified(file_text("viewer/board.css"))
 
 
 def chart_styles() -> str:
-    """The style sheet of charts."""
+    """Return the style sheet of charts."""
     return file_text("charts/charts.css")
 
 
 @cache
 def static_names() -> Mapping[str, str]:
-    """The name with a digest of each file, such as `site.1f0c….css` of `site.css`."""
-    return {name: _served(name, text) for name, text in static_texts().items()}
+    """Return the served name of each static file, by its name.
+
+    A served name has a digest, such as `site.1f0c….css` for `site.css`, so that browsers may keep
+    the file for ever.
+    """
+    return {name: _served_name(name, text) for name, text in static_texts().items()}
 
 
-def _served(name: str, text: str) -> str:
+def _served_name(name: str, text: str) -> str:
+    """Return the name of a static file with a digest of its text."""
     stem, _, ending = name.rpartition(".")
     return f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:16]}.{ending}"
 
 
 @cache
 def static_texts() -> Mapping[str, str]:
-    """The texts of the site's scripts, style sheets and pictures, by name."""
+    """Return the texts of the site's scripts, style sheets and pictures, by name."""
     return {
         "site.css": base_styles() + chart_styles() + _site_file("site.css"),
         "viewer.css": viewer_styles(),
@@ -125,58 +137,66 @@ def static_texts() -> Mapping[str, str]:
         "site.js": _site_file("site.js"),
         "viewer.js": script(),
         "game.css": _site_file("game.css"),
-        "game.js": _linked("game.js"),
+        "game.js": _with_served_imports("game.js"),
         "feed.js": _site_file("feed.js"),
-        "tv.js": _linked("tv.js"),
+        "tv.js": _with_served_imports("tv.js"),
         "own.css": _site_file("own.css"),
         "play.css": _site_file("play.css"),
-        "play.js": _linked("play.js"),
+        "play.js": _with_served_imports("play.js"),
         **{name: _site_file(name) for name in OWN},
         "icon.svg": _site_file("icon.svg"),
     }
 
 
-def _linked(name: str) -> str:
-    """A script whose imports have their names with a digest."""
+def _with_served_imports(name: str) -> str:
+    """Return the text of a script of the site, which imports other scripts by served names."""
     text = _site_file(name)
-    for module, its_text in (("viewer.js", script()), ("feed.js", _site_file("feed.js"))):
-        text = text.replace(f'"./{module}"', f'"./{_served(module, its_text)}"')
+    for imported, imported_text in (("viewer.js", script()), ("feed.js", _site_file("feed.js"))):
+        text = text.replace(f'"./{imported}"', f'"./{_served_name(imported, imported_text)}"')
     return text
 
 
 def _site_file(name: str) -> str:
+    """Return the text of a static file of the site."""
     return file_text(f"site/static/{name}")
 
 
-def _scope(module: str) -> str:
-    """A module as a function of its own, whose result has what the module exports."""
+def _module_function(module: str) -> str:
+    """Return a module of the viewer as a constant, `$` and its name, that holds its exports.
+
+    The module's code stands in a function of its own, so that its names do not meet those of other
+    modules; an import becomes an access to the constant of the imported module.
+    """
     text = file_text(f"viewer/{module}.js")
-    names = _EXPORT.findall(text)
-    text = _IMPORT.sub(lambda found: f"const {found[1] or found[2]} = ${found[3]};\n", text)
+    exports = _EXPORT.findall(text)
+    # Groups of an import: the name for the whole module, or the names in braces; the module.
+    text = _IMPORT.sub(lambda match: f"const {match[1] or match[2]} = ${match[3]};\n", text)
     text = re.sub(r"^export ", "", text, flags=re.MULTILINE)
-    return f"const ${module} = (() => {{\n{_squeezed(text)}return {{ {', '.join(names)} }};\n}})();"
+    code = f"{_minified(text)}return {{ {', '.join(exports)} }};\n"
+    return f"const ${module} = (() => {{\n{code}}})();"
 
 
-def _squeezed(text: str) -> str:
-    """The text without indentation, blank lines and comments that have a line of their own."""
+def _minified(text: str) -> str:
+    """Return a script or style sheet without indentation, blank lines and lines of comment."""
     text = re.sub(r"^\s*/\*.*?\*/\s*\n", "", text, flags=re.MULTILINE | re.DOTALL)
     lines = (line.strip() for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
 
 
 def file_text(path: str) -> str:
-    """The text of a file of this package, such as `charts/charts.css`."""
+    """Return the text of a file of this package, such as `charts/charts.css`."""
     return files("deepsea_web").joinpath(path).read_text(encoding="utf-8")
 
 
 @cache
 def load_template(name: str) -> Template:
-    """A template of pages; its file is read once."""
+    """Return a template of pages; its file is read only once."""
     return _environment().get_template(name)
 
 
 @cache
 def _environment() -> Environment:
+    """Return Jinja's settings for all pages: everything is escaped, and no name may be missing."""
     return Environment(
         loader=PackageLoader("deepsea_web"),
         autoescape=True,
@@ -187,42 +207,54 @@ def _environment() -> Environment:
     )
 
 
-def _spaces() -> list[list[int]]:
-    """The middle of each space: rows that go forth and back, deeper and deeper."""
-    found = []
+# ------------------------------------------------------------------------- the layout of the board
+
+
+def _space_middles() -> list[list[int]]:
+    """Return the middle of each space, as x and y, in rows that go right and left by turns."""
+    middles = []
     for index in range(len(CHIPS)):
         row, step = divmod(index, COLUMNS)
-        column = COLUMNS - 1 - step if row % 2 else step
+        goes_left = row % 2 == 1
+        column = COLUMNS - 1 - step if goes_left else step
         wave = round(WAVE * math.sin(1.3 * column))
-        found.append([LEFT + PITCH * column, TOP + ROW * row + wave])
-    return found
+        middles.append([LEFT + PITCH * column, TOP + ROW * row + wave])
+    return middles
 
 
-def _polygon(corners: int, radius: float, turned: float = 0.0) -> str:
-    """A regular polygon that stands on its base, as the data of a path."""
+def _polygon(corners: int, radius: float, rotation: float = 0.0) -> str:
+    """Return a regular polygon around the origin, as the data of an SVG path.
+
+    rotation  the turn of the polygon, in corners; with 0 a corner is at the top
+    """
     points = []
     for corner in range(corners):
-        angle = math.pi * (2 * (corner + turned) / corners - 0.5)
+        angle = math.pi * (2 * (corner + rotation) / corners - 0.5)  # -pi / 2 is the top
         points.append(f"{radius * math.cos(angle):.1f} {radius * math.sin(angle):.1f}")
     return f"M{'L'.join(points)}Z"
 
 
-def _shapes() -> dict[str, str]:
-    """One shape for each level, with a corner more than the level before."""
-    # A triangle looks smaller than a hexagon of its radius.
+def _level_shapes() -> dict[str, str]:
+    """Return the shape of each level, from a triangle to a hexagon, as the data of an SVG path.
+
+    All stand on an edge, so shapes with an even number of corners are turned by half a corner.
+    """
+    # A triangle looks smaller than a hexagon of the same radius.
     radius = {1: RADIUS + 10, 2: RADIUS + 6, 3: RADIUS + 3, 4: RADIUS + 1}
-    return {
-        str(level): _polygon(level + 2, radius[level], 0.0 if level % 2 else 0.5)
-        for level in LEVELS
-    }
+    shapes = {}
+    for level in LEVELS:
+        corners = level + 2
+        rotation = 0.0 if corners % 2 else 0.5
+        shapes[str(level)] = _polygon(corners, radius[level], rotation)
+    return shapes
 
 
 LAYOUT: dict[str, Any] = {
     "losses": {mark: f"{threshold:.2f}" for threshold, mark in MARKS},
     "width": _WIDTH,
     "height": _HEIGHT,
-    "spaces": _spaces(),
-    "shapes": _shapes(),
+    "spaces": _space_middles(),
+    "shapes": _level_shapes(),
     "rope": [96, 150],
     "hull": "M62 48H438C500 48 532 74 532 96S500 144 438 144H62C36 144 20 122 20 96S36 48 62 48Z",
     "tower": "M196 48V26Q196 12 210 12H296Q310 12 310 26V48ZM268 12V0H288V6H276V12Z",
@@ -249,19 +281,29 @@ LAYOUT: dict[str, Any] = {
 }
 
 
+"""The numbers and paths with which the viewer draws a board."""
+
+
+# ---------------------------------------------------------------------------------- the game page
+
 START = "start();\n"
+"""The call that the game page adds to the viewer's script."""
 _VALUE = re.compile(r"=\d+")
+"""The value of a chip in a written position."""
 _STACK = re.compile(r"[\[{][^\]}]*")
+"""A unit in a written position, to the end of its chips."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageGame:
-    """A game of a page."""
+    """A game as the game page or a server gives it to the viewer."""
 
     frames: Frames
+    """The game with everything that the record knows."""
     views: dict[str, Any]
-    """The views of a watcher and of each seat, packed."""
+    """The views of a watcher and of each seat, as `pack` writes them."""
     record: str
+    """The record of the game as JSON."""
     file: str
     """The name under which the record is downloaded."""
 
@@ -275,17 +317,19 @@ class PageGame:
         analysis: GameAnalysis | None = None,
         notes: Mapping[int, Note] | None = None,
     ) -> PageGame:
-        """Raises InvalidRecord if the re-run of the record differs.
+        """Return the game of a record.
 
-        packed    whether the views come with it; a server sends them when they are asked for
-        analysis  what was found of the game
-        notes     what bots noted, by the number of the decision
+        file      the name under which the record is downloaded
+        packed    True if the views come with the game; a server sends them on request instead
+        analysis  the analysis of the game, which is added to the frames
+        notes     the notes of bots, by the number of the decision, which are added to the frames
+        Raises InvalidRecord if the re-run of the record differs.
         """
         game = replayed(record)
         everything = frames_of(game)
         viewers: list[Viewer] = ["watcher", *range(len(record.seats))] if packed else []
-        seen = [frames_of(game, viewer) for viewer in viewers]
-        views = {view["viewer"]: pack(everything, view) for view in seen}
+        frames_of_viewers = [frames_of(game, viewer) for viewer in viewers]
+        views = {frames["viewer"]: pack(everything, frames) for frames in frames_of_viewers}
         if analysis is not None:
             everything = with_analysis(everything, analysis)
         if notes:
@@ -294,28 +338,29 @@ class PageGame:
 
     @property
     def verify(self) -> str:
-        """The command that checks the downloaded record."""
+        """The command that verifies the downloaded record."""
         return shlex.join(("deepsea-referee", "verify", self.file))
 
     @property
     def title(self) -> str:
-        """The name of the game."""
+        """The title of the game: its id and its rules."""
         return f"game {self.frames['id']}, {self.frames['rules']} rules"
 
     @property
     def result(self) -> str:
-        """Placements and points."""
-        placements = self.frames["result"]["placements"]
-        ranked = sorted(range(len(placements)), key=placements.__getitem__)
+        """The placement, name, seat and points of each bot, best first."""
+        result, seats = self.frames["result"], self.frames["seats"]
+        placements = result["placements"]
+        best_first = sorted(range(len(placements)), key=lambda seat: placements[seat])
         return ", ".join(
-            f"{placements[seat]}. {self.frames['seats'][seat]['name']} "
-            f"({SEAT_LETTERS[seat]}) {self.frames['result']['scores'][seat]}"
-            for seat in ranked
+            f"{placements[seat]}. {seats[seat]['name']} "
+            f"({SEAT_LETTERS[seat]}) {result['scores'][seat]}"
+            for seat in best_first
         )
 
     @property
     def story(self) -> list[str]:
-        """The game in words, as the terminal prints it."""
+        """The lines of the game in words, as the terminal prints it; turns have their number."""
         return [
             f"{frame['t']:4} {text}" if is_turn(text) else text
             for frame in self.frames["frames"]
@@ -323,7 +368,7 @@ class PageGame:
         ]
 
     def data(self) -> dict[str, Any]:
-        """The data that the viewer mounts."""
+        """Return the data that the viewer's script reads."""
         return {
             "frames": self.frames,
             "views": self.views,
@@ -334,13 +379,14 @@ class PageGame:
 
 
 def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
-    """The page, in pieces.
+    """Return the self-contained page of games, in pieces of HTML.
 
     note  a sentence on games that are left out
     """
-    program, look = script() + START, styles()
+    program, style_sheet = script() + START, styles()
     policy = (
-        f"default-src 'none'; script-src {_hash(program)}; style-src {_hash(look)}; "
+        f"default-src 'none'; script-src {_csp_hash(program)}; "
+        f"style-src {_csp_hash(style_sheet)}; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     return load_template("game_page.html").generate(
@@ -348,68 +394,76 @@ def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
         note=note,
         policy=policy,
         script=program,
-        styles=look,
+        styles=style_sheet,
         data=data_block,
     )
 
 
 def data_block(game: PageGame) -> str:
-    """A game as JSON that can stand in a script element."""
+    """Return a game as JSON that can stand in a script element."""
     return script_json(game.data())
 
 
 def script_json(value: object) -> str:
-    """JSON that can stand in a script element."""
-    # In ASCII: neither line separators nor half surrogates need a thought.
+    """Return a value as JSON that can stand in a script element."""
+    # json.dumps writes ASCII, so line separators and lone surrogates are escaped already.
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c")
 
 
-def _hash(text: str) -> str:
+def _csp_hash(text: str) -> str:
+    """Return the hash by which a content security policy allows an inline script or style."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def pack(everything: Frames, seen: Frames) -> dict[str, Any]:
-    """The difference between the frames of one game: banks as they change, and other words.
+def pack(everything: Frames, view: Frames) -> dict[str, Any]:
+    """Return how the frames of a viewer differ from those with everything, in little space.
 
-    Values of chips are known in banks only, and there they stay known.
+    A viewer knows the values of chips only in banks, and once known they stay known. So a position
+    of the viewer mostly follows from the full one and from the banks, whose changes are listed as
+    (frame, seat, bank); positions and sentences that do not follow are listed by their frame.
     """
     banks = [""] * len(everything["seats"])
-    changes: list[tuple[int, int, str]] = []
+    bank_changes: list[tuple[int, int, str]] = []
     positions: dict[str, str] = {}
-    words: dict[str, list[str]] = {}
-    pairs = zip(everything["frames"], seen["frames"], strict=True)
-    for index, (whole, part) in enumerate(pairs):
-        for seat, diver in enumerate(part["p"].split("|")[1].split()):
+    sentences: dict[str, list[str]] = {}
+    frame_pairs = zip(everything["frames"], view["frames"], strict=True)
+    for index, (full_frame, frame) in enumerate(frame_pairs):
+        # A position is "trail | divers | air"; a diver's bank stands after a slash.
+        for seat, diver in enumerate(frame["p"].split("|")[1].split()):
             bank = diver.partition("/")[2]
             if bank != banks[seat]:
                 banks[seat] = bank
-                changes.append((index, seat, bank))
-        if _concealed(whole["p"], banks) != part["p"]:
-            positions[str(index)] = part["p"]
-        if whole["say"] != part["say"]:
-            words[str(index)] = part["say"]
+                bank_changes.append((index, seat, bank))
+        if _without_values(full_frame["p"], banks) != frame["p"]:
+            positions[str(index)] = frame["p"]
+        if full_frame["say"] != frame["say"]:
+            sentences[str(index)] = frame["say"]
+    dives = []
+    dive_pairs = zip(everything["dives"], view["dives"], strict=True)
+    for dive_index, (full_dive, dive) in enumerate(dive_pairs):
+        seat_pairs = zip(full_dive["seats"], dive["seats"], strict=True)
+        for seat, (full_outcome, outcome) in enumerate(seat_pairs):
+            if full_outcome != outcome:
+                dives.append((dive_index, seat, outcome["chips"], outcome["say"]))
     return {
-        "banks": changes,
+        "banks": bank_changes,
         "p": positions,
-        "say": words,
-        "lead": [mark for mark in seen["marks"] if mark["kind"] == "lead"],
-        "dives": [
-            (dive, seat, part["chips"], part["say"])
-            for dive, pair in enumerate(zip(everything["dives"], seen["dives"], strict=True))
-            for seat, (whole, part) in enumerate(zip(*(d["seats"] for d in pair), strict=True))
-            if whole != part
-        ],
+        "say": sentences,
+        "lead": [mark for mark in view["marks"] if mark["kind"] == "lead"],
+        "dives": dives,
     }
 
 
-def _concealed(position: str, banks: list[str]) -> str:
-    # Without values a stack is written without commas.
-    bare = _STACK.sub(lambda stack: stack[0].replace(",", ""), _VALUE.sub("", position))
-    trail, divers, clock = bare.split("|")
-    words = [
-        word.partition("/")[0] + (f"/{bank}" if bank else "")
-        for word, bank in zip(divers.split(), banks, strict=True)
+def _without_values(position: str, banks: list[str]) -> str:
+    """Return a written position without values of chips, and with these banks of the seats."""
+    without_values = _VALUE.sub("", position)
+    # Without values the chips of a stack are written without commas.
+    without_commas = _STACK.sub(lambda match: match[0].replace(",", ""), without_values)
+    trail, divers, clock = without_commas.split("|")
+    with_banks = [
+        diver.partition("/")[0] + (f"/{bank}" if bank else "")
+        for diver, bank in zip(divers.split(), banks, strict=True)
     ]
-    return f"{trail}| {' '.join(words)} |{clock}"
+    return f"{trail}| {' '.join(with_banks)} |{clock}"
