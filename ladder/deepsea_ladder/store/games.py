@@ -1,13 +1,12 @@
-"""Results: how a game that was played comes into the store.
+"""Results of games, and the logs of bots in them, as they come into the store.
 
-Invariants: the store re-runs a record before it accepts it, and stores the record as it would write
-it; the game, its ratings and the end of its job are one transaction; the first valid result of a
-job is its result, every other one changes nothing; refusals are in the audit log.
+Start reading at `Games.report`.
 
-Texts of bots in their games: errors, output and notes.
-
-Invariants: a log never costs a game its result, which is stored before and without it; of each bot
-the newest games with faults have logs, and the newest others what it noted in them.
+Invariants: the store plays a record again before it accepts it, and stores it in its own notation;
+the game, its ratings and the end of its job are one transaction; the first valid result of a job is
+its result, every other one changes nothing; refusals are in the audit log. A log has a bot's
+errors, output and notes. It is stored after the game's result, and a failure to store it does not
+touch the result; only the newest games of each bot keep their logs.
 """
 
 from __future__ import annotations
@@ -57,42 +56,49 @@ from deepsea_rules.randomness import game_seed
 
 _logs, _games, _seats = schema.game_logs, schema.games, schema.game_seats
 _LONGEST_RECORD = 1 << 20
+"""The largest number of characters of a record that is accepted."""
 _jobs, _tasks = schema.jobs.c, schema.tasks
-_TASK = (
+_TASK_OF_JOB = (
     select(_tasks, _jobs.number, _jobs.game_id)
     .join(schema.jobs, _jobs.id == _tasks.c.subject)
     .where(GAMES.is_of_kind, _tasks.c.subject == bindparam("job"))
 )
 _CLOSED_AT = select(schema.seasons.c.closed_at).where(schema.seasons.c.id == bindparam("season"))
-_OWNER = select(schema.attempts.c.owner).where(
+_OWNER_OF_ATTEMPT = select(schema.attempts.c.owner).where(
     schema.attempts.c.job_id == bindparam("job"),
     schema.attempts.c.attempt == bindparam("lease"),
 )
-_PERSONS_RECORD = select(schema.person_games.c.record).where(
+_RECORD_OF_PERSON_GAME = select(schema.person_games.c.record).where(
     schema.person_games.c.game_id == bindparam("game")
 )
-_ADD_GAME = insert(_games)
-_ADD_SEATS = insert(_seats)
+_INSERT_GAME = insert(_games)
+_INSERT_SEATS = insert(_seats)
 
 
 class Games(StorePart):
+    """The store's part for the results of games."""
+
     def __init__(self, database: Database, policy: RetryPolicy, jobs: Jobs) -> None:
         super().__init__(database, policy)
         self._jobs = jobs
 
     def report(self, job: Job, text: str, machine: str = "") -> Receipt:
-        """Store the record of a job's game; retry it if there was no answer.
+        """Check and store the record of a job's game. It is safe to call again after an error.
 
-        machine  where it was played, which a refusal names; "" for the reporter's own
-        The game in `job` is not trusted: the store's own job is what counts.
+        An invalid record is refused: only the audit log changes, and the lease ends. The game in
+        `job` is not trusted but compared with the stored job.
+
+        text     the record, as JSON
+        machine  the machine that played the game, which a refusal names; "" for the reporter's own
+        Raises `StoreError` if the season was rated by another arithmetic than this program's.
         """
         with self._database.read() as connection:
-            task = _task(connection, job.id)
-            season, secret = by_id(connection, task.season_id)
-            seed = game_seed(secret, task.number, job.attempt - 1)
+            task = _task_of_job(connection, job.id)
+            season, season_seed = by_id(connection, task.season_id)
+            seed = game_seed(season_seed, task.number, job.attempt - 1)
             lineup = versions_of(connection, task.subject)
-            which = {"job": job.id, "lease": job.attempt}
-            owner = connection.execute(_OWNER, which).scalar()
+            parameters = {"job": job.id, "lease": job.attempt}
+            owner = connection.execute(_OWNER_OF_ATTEMPT, parameters).scalar()
         if season.method != METHOD:
             raise StoreError(
                 f"season {season.name!r} was rated by {season.method}, this program rates by "
@@ -101,13 +107,14 @@ class Games(StorePart):
         try:
             if owner != job.owner:
                 raise _InvalidResult(f"{job.owner} never had the lease {job.attempt} of this job")
-            record, written = _accepted(text, task.game_id, season, seed, lineup)
+            # Outside of the transaction: playing it again would keep other writers waiting.
+            record, own_text = _check_record(text, task.game_id, season, seed, lineup)
             with self._database.write() as connection:
-                return self._store(connection, job, season, record, written, lineup)
+                return self._store(connection, job, season, record, own_text, lineup)
         except _InvalidResult as refusal:
-            played = f"played by {machine}: " if machine else ""
+            prefix = f"played by {machine}: " if machine else ""
             is_late = isinstance(refusal, _LateResult)
-            return self._refuse(job, text, f"{played}{refusal}", is_late=is_late)
+            return self._refuse(job, text, f"{prefix}{refusal}", is_late=is_late)
 
     def _store(
         self,
@@ -115,23 +122,32 @@ class Games(StorePart):
         job: Job,
         season: StoredSeason,
         record: GameRecord,
-        written: str,
+        record_text: str,
         lineup: Sequence[BotVersion],
     ) -> Receipt:
-        task = _task(connection, job.id)
+        """Store a checked record with all that follows from it, in a transaction of the caller.
+
+        That is the game with its place in the chain, ratings and sums, the end of the job, and the
+        suspension of bots with too many faults. If the job has a result already, only the attempt
+        ends. Raises `_LateResult` if the season was closed, or its tournament went on meanwhile.
+
+        record_text  the record in the store's own notation
+        """
+        task = _task_of_job(connection, job.id)
         if task.state is TaskState.DONE:
             query = select(_games.c.seq).where(_games.c.job_id == job.id)
             end_attempt(connection, task, job.attempt, AttemptEnd.DUPLICATE, None, now(connection))
             return Receipt(ReceiptStatus.DUPLICATE, connection.execute(query).scalar_one())
         if task.state is not TaskState.RUNNING and _is_closed(connection, season):
-            raise _LateResult("the season was closed")  # and perhaps its seed was shown
+            # Its seed may have been shown: with it games can be played as one likes.
+            raise _LateResult("the season was closed")
         if task.state is TaskState.CANCELLED and season.tournament is not None:
-            raise _LateResult(task.words)  # the tournament went on without it
-        seq, at = last_seq(connection) + 1, now(connection)
-        ids = [version.id for version in lineup]
-        seats = seat_results(record, ids)
-        before = read_tallies(connection, season, ids)
-        after = after_game(season.settings.rating, before, seats, seq, at)
+            raise _LateResult(task.words)  # the tournament went on without this game
+        seq, now_ms = last_seq(connection) + 1, now(connection)
+        version_ids = [version.id for version in lineup]
+        seats = seat_results(record, version_ids)
+        tallies_before = read_tallies(connection, season, version_ids)
+        tallies = after_game(season.settings.rating, tallies_before, seats, seq, now_ms)
         link = last_link(connection, season.id)
         line = GameLine(
             seq=Int64(seq),
@@ -139,15 +155,15 @@ class Games(StorePart):
             season=season.name,
             place=link.place + 1,
             attempt=job.attempt - 1,
-            played_at=utc_time(at),
+            played_at=utc_time(now_ms),
             seats=tuple(
-                game_seat(version, seat, after[version.id].rating)
+                game_seat(version, seat, tallies[version.id].rating)
                 for version, seat in zip(lineup, seats, strict=True)
             ),
         )
-        game = StoredGame(line, written)
+        game = StoredGame(line, record_text)
         connection.execute(
-            _ADD_GAME,
+            _INSERT_GAME,
             {
                 "seq": seq,
                 "job_id": job.id,
@@ -156,49 +172,58 @@ class Games(StorePart):
                 "attempt": job.attempt,
                 "place": game.place,
                 "head": add_link(connection, season.id, link, game_line(game)),
-                "played_at": at,
+                "played_at": now_ms,
                 "record": game.record,
             },
         )
-        connection.execute(
-            _ADD_SEATS,
-            [
-                {"seq": seq, "season_id": season.id, "seat": index, **seat._asdict()}
-                | dict(zip(("mu", "sigma"), after[seat.version_id].rating.to_hex(), strict=True))
-                | {"number": after[seat.version_id].games}
-                for index, seat in enumerate(seats)
-            ],
-        )
-        write_tallies(connection, season, after, known=before)
+        seat_rows = []
+        for index, seat in enumerate(seats):
+            tally = tallies[seat.version_id]
+            mu, sigma = tally.rating.to_hex()
+            seat_rows.append(
+                seat._asdict()
+                | {"seq": seq, "season_id": season.id, "seat": index}
+                | {"mu": mu, "sigma": sigma, "number": tally.games}
+            )
+        connection.execute(_INSERT_SEATS, seat_rows)
+        write_tallies(connection, season, tallies, known=tallies_before)
         add_sums(connection, seq)
-        GAMES.end(connection, job.id, at, TaskState.DONE)
-        end_attempt(connection, task, job.attempt, AttemptEnd.DONE, None, at)
+        GAMES.end(connection, job.id, now_ms, TaskState.DONE)
+        end_attempt(connection, task, job.attempt, AttemptEnd.DONE, None, now_ms)
         suspended: tuple[str, ...] = ()
-        if faulty := [seat.version_id for seat in seats if seat.faults]:
+        faulty_versions = [seat.version_id for seat in seats if seat.faults]
+        if faulty_versions:
             suspended = suspend_strikers(
-                connection, self._policy.strikes, season.id, faulty, record.game_id, at
+                connection, self._policy.strikes, season.id, faulty_versions, record.game_id, now_ms
             )
         return Receipt(ReceiptStatus.ACCEPTED, seq, suspended=suspended)
 
     def _refuse(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
-        """Nothing but the log changes, and the reporter's own lease, if it has one, ends."""
+        """Note in the audit log that a result was refused, and return the refusal.
+
+        If the reporter's lease still holds, it ends, and a failed attempt is counted.
+        """
+        # A record may have half of a surrogate pair, which UTF-8 cannot express.
         fingerprint = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         with self._database.write() as connection:
-            task, at = _task(connection, job.id), now(connection)
+            task, now_ms = _task_of_job(connection, job.id), now(connection)
             words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
-            note(connection, at, AuditKind.REFUSED, task.game_id, words)
+            note(connection, now_ms, AuditKind.REFUSED, task.game_id, words)
             if GAMES.leased_task(connection, job) is not None:
-                end_attempt(connection, task, job.attempt, AttemptEnd.REFUSED, reason, at)
-                self._jobs.count_failure(connection, task, reason, at)
+                end_attempt(connection, task, job.attempt, AttemptEnd.REFUSED, reason, now_ms)
+                self._jobs.count_failure(connection, task, reason, now_ms)
         return Receipt(ReceiptStatus.REFUSED, reason=reason, is_late=is_late)
 
     def record(self, game_id: str) -> str:
-        """The record of a game, one line of JSON."""
+        """Return the record of a rated game, or of a person's game that has ended, as JSON.
+
+        Raises `NotOnLadder` if there is no such game.
+        """
         query = select(_games.c.record).where(_games.c.game_id == game_id)
         with self._database.read() as connection:
             text = connection.execute(query).scalar()
-            if text is None:  # everybody may see those of people that have ended
-                text = connection.execute(_PERSONS_RECORD, {"game": game_id}).scalar()
+            if text is None:
+                text = connection.execute(_RECORD_OF_PERSON_GAME, {"game": game_id}).scalar()
         if text is None:
             raise no_such_game(game_id)
         return str(text)
@@ -209,56 +234,65 @@ class _InvalidResult(Exception):
 
 
 class _LateResult(_InvalidResult):
-    """A report after its season was closed, or its tournament went on, of a job that nobody plays
-    any more."""
+    """A report of a job that nobody plays any more.
+
+    Its season was closed, or its tournament went on without it.
+    """
 
 
 def _is_closed(connection: Connection, season: StoredSeason) -> bool:
+    """Return True if the season is closed now; `season` may have been read before that."""
     return connection.execute(_CLOSED_AT, {"season": season.id}).scalar_one() is not None
 
 
-def _task(connection: Connection, job_id: int) -> Row[Any]:
-    row = connection.execute(_TASK, {"job": job_id}).first()
+def _task_of_job(connection: Connection, job_id: int) -> Row[Any]:
+    """Return the row of a job's task with its number and game id. Raises `StoreError` if none."""
+    row = connection.execute(_TASK_OF_JOB, {"job": job_id}).first()
     if row is None:
         raise StoreError(f"there is no job {job_id}")
     return row
 
 
-def _accepted(
+def _check_record(
     text: str, game_id: str, season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
 ) -> tuple[GameRecord, str]:
-    """The record, if it is of this job's game and its re-run gives the same result.
+    """Return a reported record, parsed and in the store's own notation, if it is valid.
 
-    Also as it is written here, which may differ from the text that was reported.
+    Raises `_InvalidResult` if it is of another game than expected, or if playing it again does not
+    give the same result. The store's notation may differ from the reported text.
     """
     if len(text) > _LONGEST_RECORD:
         raise _InvalidResult(f"the record has {len(text)} characters, more than {_LONGEST_RECORD}")
     try:
         record = GameRecord.from_json(text)
-        _compare("game_id", record.game_id, game_id)
-        _compare("seed", record.seed.hex(), seed.hex())
-        _compare("clock", record.clock, season.settings.clock)
+        _require_equal("game_id", record.game_id, game_id)
+        _require_equal("seed", record.seed.hex(), seed.hex())
+        _require_equal("clock", record.clock, season.settings.clock)
         if record.rules != season.settings.rules:
             raise _InvalidResult(f"the rules are not those of season {season.name!r}")
-        _compare("number of seats", len(record.seats), len(lineup))
+        _require_equal("number of seats", len(record.seats), len(lineup))
         for seat, version in zip(record.seats, lineup, strict=True):
-            _compare("name of a seat", seat.name, version.label)
-            _compare(f"digest of {version.label}", seat.digest, version.digest)
+            _require_equal("name of a seat", seat.name, version.label)
+            _require_equal(f"digest of {version.label}", seat.digest, version.digest)
         verify(record)
-        written = record.to_json()
-        written.encode()
+        own_text = record.to_json()
+        own_text.encode()  # fails for half of a surrogate pair, which no database takes
     except (InvalidRecord, UnicodeEncodeError) as error:
         raise _InvalidResult(str(error)) from None
-    return record, written
+    return record, own_text
 
 
-def _compare(what: str, found: object, expected: object) -> None:
-    if found != expected:
-        raise _InvalidResult(f"the {what} is {quoted(found, 80)}, not {quoted(expected, 80)}")
+def _require_equal(name: str, value: object, expected: object) -> None:
+    """Raise `_InvalidResult` if a value of a record, with this name, is not the expected one."""
+    if value != expected:
+        raise _InvalidResult(f"the {name} is {quoted(value, 80)}, not {quoted(expected, 80)}")
+
+
+# ----- Logs
 
 
 _bots, _versions = schema.bots, schema.bot_versions
-_WITH_BOT = (
+_LOGS_WITH_BOT = (
     select(_games.c.seq, _logs.c.seat, _bots.c.name, _versions.c.number, _logs.c.content)
     .select_from(_games)
     .outerjoin(_logs, _logs.c.seq == _games.c.seq)
@@ -266,19 +300,25 @@ _WITH_BOT = (
     .outerjoin(_versions, _versions.c.id == _seats.c.version_id)
     .outerjoin(_bots, _bots.c.id == _versions.c.bot_id)
 )
-"""Each log with its bot and version; a game without logs has a row without one."""
+"""Selects each log with its bot and version; a game without logs has one row without a seat."""
 KEPT = 20
-"""For each bot: so many of its newest games with faults keep their logs,"""
+"""The number of a bot's newest games with faults that keep their logs."""
 KEPT_NOTES = 100
-"""and so many of its newest other games their notes."""
+"""The number of a bot's newest games without faults that keep their notes."""
 LONGEST_OUTPUT = 64 * 1024
+"""The largest number of bytes that are stored of a bot's output in a game: its end."""
 
 
 class Logs(StorePart):
-    def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
-        """Keep the logs of a game that is stored; may be repeated.
+    """The store's part for the logs of bots in their games."""
 
-        Of a seat without a fault, only its notes are kept.
+    def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        """Store the logs of a game's seats; it may be called again for the same game.
+
+        For a seat without a fault only its notes are stored. Logs of the bots' older games are
+        deleted.
+
+        seq  the sequence number of the stored game
         """
         with self._database.write() as connection:
             query = (
@@ -287,27 +327,23 @@ class Logs(StorePart):
                 .where(_seats.c.seq == seq)
             )
             seats = {row.seat: row for row in connection.execute(query)}
-            there = set(
-                connection.execute(select(_logs.c.seat).where(_logs.c.seq == seq)).scalars()
-            )
+            stored = select(_logs.c.seat).where(_logs.c.seq == seq)
+            stored_seats = set(connection.execute(stored).scalars())
             for log in logs:
-                if log.seat not in seats or log.seat in there:
+                if log.seat not in seats or log.seat in stored_seats:
                     continue
                 _, bot_id, faults = seats[log.seat]
                 if not faults and not log.notes:
                     continue
-                there.add(log.seat)
-                kept = log if faults else replace(log, error="", output="")
-                connection.execute(
-                    insert(_logs).values(
-                        seq=seq, seat=log.seat, bot_id=bot_id, content=_packed(kept)
-                    )
-                )
-                _forget_old(connection, bot_id, faulty=bool(faults))
+                stored_seats.add(log.seat)
+                content = _packed(log if faults else replace(log, error="", output=""))
+                values = {"seq": seq, "seat": log.seat, "bot_id": bot_id, "content": content}
+                connection.execute(insert(_logs).values(**values))
+                _delete_old_logs(connection, bot_id, has_faults=bool(faults))
 
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
-        """The logs of a game, by seat; StoreError if there is no such game."""
-        query = _WITH_BOT.where(_games.c.game_id == game_id).order_by(_logs.c.seat)
+        """Return the logs of a game, by seat. Raises `NotOnLadder` if there is no such game."""
+        query = _LOGS_WITH_BOT.where(_games.c.game_id == game_id).order_by(_logs.c.seat)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         if not rows:
@@ -315,40 +351,53 @@ class Logs(StorePart):
         return tuple(_seat_log(row) for row in rows if row.seat is not None)
 
     def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
-        """The logs of a bot's games, by the game's number in the order of rating and the seat."""
-        of_bot = select(_bots.c.id).where(_bots.c.name == bot).scalar_subquery()
+        """Return the logs of a bot, by the game's sequence number and the seat."""
+        bot_id = select(_bots.c.id).where(_bots.c.name == bot).scalar_subquery()
         with self._database.read() as connection:
-            rows = connection.execute(_WITH_BOT.where(_logs.c.bot_id == of_bot)).all()
+            rows = connection.execute(_LOGS_WITH_BOT.where(_logs.c.bot_id == bot_id)).all()
         return {(row.seq, row.seat): _seat_log(row) for row in rows}
 
 
-def _forget_old(connection: Connection, bot_id: int, *, faulty: bool) -> None:
-    """Delete what a bot left of all but its newest games with faults, or without."""
-    same = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
-    kind = exists().where(same, _seats.c.faults > 0 if faulty else _seats.c.faults == 0)
-    own = select(_logs.c.seq).where(_logs.c.bot_id == bot_id, kind).distinct()
-    oldest = own.order_by(_logs.c.seq.desc()).limit(1).offset(KEPT if faulty else KEPT_NOTES)
-    if (last := connection.execute(oldest).scalar()) is not None:
-        connection.execute(delete(_logs).where(_logs.c.bot_id == bot_id, _logs.c.seq <= last, kind))
+def _delete_old_logs(connection: Connection, bot_id: int, *, has_faults: bool) -> None:
+    """Delete a bot's logs but those of its newest games.
+
+    has_faults  True for its games with faults, False for those without; each has its own limit
+    """
+    is_seat_of_log = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
+    is_of_kind = exists().where(
+        is_seat_of_log, _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
+    )
+    seqs = select(_logs.c.seq).where(_logs.c.bot_id == bot_id, is_of_kind).distinct()
+    limit = KEPT if has_faults else KEPT_NOTES
+    newest_too_old = seqs.order_by(_logs.c.seq.desc()).limit(1).offset(limit)
+    deleted_up_to = connection.execute(newest_too_old).scalar()
+    if deleted_up_to is not None:
+        is_too_old = _logs.c.seq <= deleted_up_to
+        connection.execute(delete(_logs).where(_logs.c.bot_id == bot_id, is_too_old, is_of_kind))
 
 
 def _packed(log: SeatLog) -> bytes:
+    """Return the stored content of a log: compressed JSON with the ends of long texts."""
     error, output = _end(log.error, schema.LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
     return zlib.compress(msgspec.json.encode((error, output, log.notes)))
 
 
-_unpacked = msgspec.json.Decoder(tuple[str, str, tuple[GameNote, ...]]).decode
+_unpack_json = msgspec.json.Decoder(tuple[str, str, tuple[GameNote, ...]]).decode
 
 
 def _seat_log(row: Row[*tuple[Any, ...]]) -> SeatLog:
-    """The log in a row of `_WITH_BOT`."""
+    """Return the log of a row of `_LOGS_WITH_BOT`. Raises `StoreDamaged` if it cannot be read."""
     try:
-        error, output, notes = _unpacked(zlib.decompress(row.content))
+        error, output, notes = _unpack_json(zlib.decompress(row.content))
     except (ValueError, RecursionError, zlib.error) as damage:
         raise StoreDamaged(f"the log of seat {row.seat} is damaged: {damage}") from None
     return SeatLog(row.seat, f"{row.name} v{row.number}", error, output, notes)
 
 
-def _end(text: str, most: int) -> str:
+def _end(text: str, size: int) -> str:
+    """Return the end of a text that has at most `size` bytes in UTF-8.
+
+    A character that would be cut is dropped, and half of a surrogate pair is written as an escape.
+    """
     data = text.encode("utf-8", "backslashreplace")
-    return data[-most:].decode("utf-8", "ignore")
+    return data[-size:].decode("utf-8", "ignore")
