@@ -1,12 +1,12 @@
-"""The chain of a season: a line for each game, hashed one after another (docs/records.md).
+"""The hash chain of a season (docs/records.md), and the proof of games by their records.
 
-Invariants: head 0 is the commitment to the season's seed; each game and each attempt without a
-result has a place, from 1 and without gaps, and head n is SHA-256 of head n-1 and of the SHA-256 of
-line n; a line holds nothing that changes later, and no fractions, so its canonical JSON has one
-form; ratings and authors' names stand beside it, since they may change.
+Invariants: head 0 is the commitment to the season's seed. Each game and each attempt without a
+result has a place, from 1 and without gaps; head n is the SHA-256 of head n-1 and of the SHA-256 of
+line n. A line has only values that never change, and no fractions, so that its canonical JSON has
+one form; ratings and authors' names stand beside it, since they may change.
 
-Whether stored games are what their records prove is pure too, so that they may be looked at in any
-process; a difference is one line that names the game, in the order of the games.
+Everything here is pure, so that games can be proved in any process. `difference` plays a stored
+game again from its record; a difference is one line that names the game.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from deepsea_rules.randomness import SEED_BYTES, commitment, game_seed
 
 Line = dict[str, Any]
 """The public line of one place of a season: JSON without fractions."""
-BESIDE = ("authors", "head", "ratings")
+UNHASHED_KEYS = ("authors", "head", "ratings")
 """Keys of an exported line that are not hashed."""
 
 
 class Link(NamedTuple):
-    """A place of a season's chain, as an export has it."""
+    """A place of a season's chain in an export."""
 
     season: str
     place: int
     head: str
     is_game: bool
+    """False for an attempt without a result, and for the opening line."""
 
 
 class RecordedGame(NamedTuple):
-    """A stored game with what its record must agree with."""
+    """A stored game with the values that its record must agree with."""
 
     game_id: str
     record: str
@@ -54,11 +55,16 @@ class RecordedGame(NamedTuple):
 
 
 Prove: TypeAlias = Callable[[Iterable[RecordedGame]], Iterator[str]]
-"""Gives the differences of games, each a line, in the order of the games."""
+"""Yields a line for each game that its record does not prove, in the order of the games."""
 
 
 def opening(season: StoredSeason, seed: str | None) -> Line:
-    """Line 0 of a season's export; it is not hashed, its head is the commitment."""
+    """Return the opening line of a season's export, at place 0.
+
+    It is not hashed: its head is the commitment to the season's seed.
+
+    seed  the season's seed in hex; None as long as it is secret
+    """
     return {
         "place": 0,
         "season": season.name,
@@ -70,7 +76,7 @@ def opening(season: StoredSeason, seed: str | None) -> Line:
 
 
 def game_line(stored: StoredGame) -> Line:
-    """The line of a game; `StoreDamaged` if its record is no JSON."""
+    """Return the line of a game in the chain. Raises `StoreDamaged` if its record is no JSON."""
     game = stored.line
     try:
         record = json.loads(stored.record)
@@ -102,7 +108,7 @@ def game_line(stored: StoredGame) -> Line:
 
 
 def lost_line(season: str, lost: LostAttempt) -> Line:
-    """The line of an attempt without a result."""
+    """Return the line of an attempt without a result in the chain of a season."""
     return {
         "place": lost.place,
         "season": season,
@@ -120,12 +126,12 @@ def lost_line(season: str, lost: LostAttempt) -> Line:
 
 
 def _text_of(time: datetime) -> str:
-    """A time in RFC 3339 with milliseconds."""
+    """Return a time in UTC in the format of RFC 3339, with milliseconds."""
     return time.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def canonical(line: Line) -> bytes:
-    """The line's canonical JSON (RFC 8785): sorted keys, no spaces, UTF-8."""
+    """Return a line as canonical JSON (RFC 8785): sorted keys, no spaces, in UTF-8."""
     text = json.dumps(
         line, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
@@ -133,18 +139,22 @@ def canonical(line: Line) -> bytes:
 
 
 def next_head(head: str, line: Line) -> str:
-    """The head after a line, in hex."""
-    told = hashlib.sha256(canonical(line)).digest()
-    return hashlib.sha256(bytes.fromhex(head) + told).hexdigest()
+    """Return the head of a chain after a line, in hex.
+
+    head  the head before it, in hex
+    line  without the keys that are not hashed
+    """
+    line_hash = hashlib.sha256(canonical(line)).digest()
+    return hashlib.sha256(bytes.fromhex(head) + line_hash).hexdigest()
 
 
 def follow(lines: Iterable[str]) -> Iterator[Link]:
-    """Check an export, which may have several seasons, line by line.
+    """Check the lines of an export, which may have several seasons, and yield a link for each.
 
-    Raises `NotAChain` for a line that is none of an export, `ChainBroken` for one that was changed,
-    or does not follow from those before it.
+    Raises `NotAChain` for a line that is not of an export, and `ChainBroken` for a line that was
+    changed, or that does not follow from those before it.
     """
-    seasons: dict[str, _Follower] = {}
+    seasons: dict[str, _ChainCheck] = {}
     for number, text in enumerate(lines, 1):
         try:
             line = json.loads(text)
@@ -152,9 +162,9 @@ def follow(lines: Iterable[str]) -> Iterator[Link]:
             if place == 0:
                 if season in seasons:
                     raise ChainBroken(f"season {season!r} begins twice")
-                seasons[season] = _Follower(line)
+                seasons[season] = _ChainCheck(line)
             elif season in seasons:
-                seasons[season].follow(line)
+                seasons[season].check(line)
             else:
                 raise ChainBroken(f"season {season!r} does not begin with place 0")
         except ChainBroken as broken:
@@ -164,36 +174,44 @@ def follow(lines: Iterable[str]) -> Iterator[Link]:
         yield Link(season, place, head, line.get("ended") == "done")
 
 
-class _Follower:
-    """Follows the chain of one season from its line 0."""
+class _ChainCheck:
+    """The check of one season's chain, line by line from the opening line."""
 
-    def __init__(self, line: Line) -> None:
-        self._head, self._place = line["commitment"], 0
-        self._lost: dict[str, set[int]] = {}
-        if line["head"] != self._head or len(bytes.fromhex(self._head)) != SEED_BYTES:
+    def __init__(self, opening_line: Line) -> None:
+        self._head, self._place = opening_line["commitment"], 0
+        self._lost_attempts: dict[str, set[int]] = {}
+        """By game id, the numbers of attempts without a result, from 0."""
+        if opening_line["head"] != self._head or len(bytes.fromhex(self._head)) != SEED_BYTES:
             raise ChainBroken("head 0 is not the season's commitment")
-        self._seed = None if line["seed"] is None else bytes.fromhex(line["seed"])
+        seed = opening_line["seed"]
+        self._seed = None if seed is None else bytes.fromhex(seed)
         if self._seed is not None and commitment(self._seed) != self._head:
             raise ChainBroken("the seed is not the one that the season committed to")
 
-    def follow(self, line: Line) -> None:
-        """Check the next line."""
+    def check(self, line: Line) -> None:
+        """Check the next line of the chain. Raises `ChainBroken`, which names the place.
+
+        Its place and head must follow on the line before it. A game must have a line for each
+        earlier attempt, a record of the same game and seats, and, if the season's seed is shown,
+        the seed that follows from it.
+        """
         if line["place"] != self._place + 1:
             raise ChainBroken(f"place {line['place']} follows on {self._place}")
-        told = {key: value for key, value in line.items() if key not in BESIDE}
-        head = next_head(self._head, told)
+        hashed = {key: value for key, value in line.items() if key not in UNHASHED_KEYS}
+        head = next_head(self._head, hashed)
         if head != line["head"]:
             raise ChainBroken(f"place {line['place']}: its head is {line['head']}, not {head}")
         self._head, self._place = head, line["place"]
-        lost = self._lost.setdefault(line["game_id"], set())
+        lost_attempts = self._lost_attempts.setdefault(line["game_id"], set())
         if line["ended"] != "done":
-            lost.add(line["attempt"])
+            lost_attempts.add(line["attempt"])
             return
         where, record = f"place {line['place']}, game {line['game_id']}", line["record"]
-        # No more numbers are looked at than lines were read, whatever the line says.
-        missing = next(number for number in range(len(lost) + 1) if number not in lost)
-        if missing < line["attempt"]:
-            raise ChainBroken(f"{where}: there is no line of attempt {missing}")
+        missing_attempt = 0  # not counted up to line["attempt"], which may be a huge number
+        while missing_attempt in lost_attempts:
+            missing_attempt += 1
+        if missing_attempt < line["attempt"]:
+            raise ChainBroken(f"{where}: there is no line of attempt {missing_attempt}")
         seats = [(f"{seat['bot']} v{seat['version']}", seat["digest"]) for seat in line["seats"]]
         if record["game_id"] != line["game_id"] or seats != [
             (seat["name"], seat["digest"]) for seat in record["seats"]
@@ -206,12 +224,15 @@ class _Follower:
 
 
 def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
-    """Look at one game after another in this process."""
-    return filter(None, map(difference, games))
+    """Yield the mistake of each game that has one, computed one after another in this process."""
+    for game in games:
+        mistake = difference(game)
+        if mistake is not None:
+            yield mistake
 
 
 def difference(game: RecordedGame) -> str | None:
-    """The mistake in a game, found by a re-run of its record; None if there is none."""
+    """Play a game again from its record, and return the first mistake as a line, or None."""
     try:
         record = GameRecord.from_json(game.record)
         verify(record)

@@ -1,7 +1,7 @@
-"""Everything that outsiders may see of a season: its games and its attempts without a result.
+"""The export of a season: all of its games and its attempts without a result, as JSON Lines.
 
-Invariants: an export is of the moment at which it began; every line is there, in the order of the
-chain, and has the chain's head.
+Invariants: an export shows the season at the moment at which it began; it has every line of the
+season's chain, in order, each with the chain's head; it has nothing that only members may see.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 UNREADABLE = (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error)
-"""Exceptions of reading a file that is no export."""
+"""Exceptions of reading the lines of a file that is no export."""
 LONGEST_LINE = 8 * 1024 * 1024
-"""Characters of a line; a record has at most half of that."""
+"""The largest number of characters of a line; a record has at most half of that."""
 _Entry = StoredGame | LostAttempt
 
 
 def export_lines(store: Store, season: StoredSeason) -> Iterator[str]:
-    """The season as JSON Lines: its opening, then a line for each place."""
-    season = store.seasons.get(season.name)  # as it is now: what comes later is left out
+    """Yield a season as JSON Lines: its opening, then a line for each place of its chain.
+
+    Places that are added while this runs are left out.
+    """
+    season = store.seasons.get(season.name)  # its present state, with the last place
     yield _text(opening(season, store.seasons.revealed_seed(season)))
     games: Iterator[_Entry] = store.history.games(season)
     lost: Iterator[_Entry] = store.queue.lost(season)
@@ -41,6 +44,11 @@ def export_lines(store: Store, season: StoredSeason) -> Iterator[str]:
 
 
 def _line(season: StoredSeason, entry: _Entry) -> Line:
+    """Return the exported line of a game or of an attempt without a result.
+
+    It is the line of the chain, and beside it the values that are not hashed, since they may
+    change: authors' names, ratings and the head.
+    """
     if isinstance(entry, LostAttempt):
         authors = [version.author for version in entry.lineup]
         return {**lost_line(season.name, entry), "authors": authors, "head": entry.head}
@@ -54,12 +62,13 @@ def _text(line: Line) -> str:
 
 
 def read_export(path: Path) -> Iterator[str]:
-    """Read the lines of an export's file, packed by gzip if its name says so.
+    """Yield the lines of an exported file, which gzip has packed if its name ends with `.gz`.
 
-    Raises NotAChain for a line that is longer than any of an export, and what UNREADABLE has.
+    Raises `NotAChain` for a line that is longer than any of an export, so that a hostile file does
+    not fill the memory, and the exceptions in `UNREADABLE` for a file that is no text.
     """
-    opened = gzip.open if path.suffix == ".gz" else open
-    with cast(IO[str], opened(path, "rt", encoding="utf-8")) as file:
+    open_file = gzip.open if path.suffix == ".gz" else open
+    with cast(IO[str], open_file(path, "rt", encoding="utf-8")) as file:
         while line := file.readline(LONGEST_LINE + 1):
             if len(line) > LONGEST_LINE:
                 raise NotAChain(f"a line has more than {LONGEST_LINE:,} characters")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from deepsea_ladder.backup import season_differences
-from deepsea_ladder.chain import BESIDE, canonical, follow, next_head
+from deepsea_ladder.chain import UNHASHED_KEYS, canonical, follow, next_head
 from deepsea_ladder.errors import ChainBroken, NotAChain
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.model import StoredSeason
@@ -70,7 +70,7 @@ def test_the_chain_is_what_the_page_says(store: Store, season: StoredSeason) -> 
     opening, *lines = exported(store, season)
     head = bytes.fromhex(opening["commitment"])
     for line in lines:
-        told = {key: value for key, value in line.items() if key not in BESIDE}
+        told = {key: value for key, value in line.items() if key not in UNHASHED_KEYS}
         data = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         head = hashlib.sha256(head + hashlib.sha256(data.encode()).digest()).digest()
         assert line["head"] == head.hex()
@@ -126,7 +126,7 @@ def chained_again(lines: Lines) -> Lines:
     head = lines[0]["head"]
     for place, line in enumerate(lines[1:], 1):
         line["place"] = place
-        told = {key: value for key, value in line.items() if key not in BESIDE}
+        told = {key: value for key, value in line.items() if key not in UNHASHED_KEYS}
         line["head"] = head = next_head(head, told)
     return lines
 

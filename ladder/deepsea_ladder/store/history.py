@@ -1,8 +1,8 @@
-"""Played games, read one by one, and versions of bots with their bots and authors.
+"""Played games with their seats, and versions of bots with their bots and authors.
 
 Invariants: games are read in portions, each a snapshot of its own, so that a slow reader keeps no
-writer waiting; games never change, so the portions fit together; a rating goes through
-`float.hex()` both ways, so no bit of it is lost.
+writer waiting; games never change, so the portions fit together; ratings are stored by
+`float.hex()`, so no bit of them is lost.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ SELECT_VERSIONS: Select[Any] = (
     .join(schema.bots, schema.bots.c.id == _versions.c.bot_id)
     .join(schema.authors, schema.authors.c.id == schema.bots.c.author_id)
 )
-"""Selects versions with what games show of them, so that a bot's games can be read without its
-state."""
+"""Selects versions with the columns that games show, so that games can be read even if the state of
+a bot is damaged."""
 SELECT_BOTS: Select[Any] = SELECT_VERSIONS.add_columns(
     schema.bots.c.id.label("bot_id"),
     *(column for column in schema.bots.c if column.name not in ("id", "name")),
 )
-"""Selects versions with all that is known of their bots, so that a bot's row is read as a whole or
-not at all."""
+"""Selects versions with all columns of their bots, so that a bot's row is read as a whole or not at
+all."""
 IS_CURRENT = _versions.c.number == schema.bots.c.version
-"""Of a version with its bot: whether it is the one that plays."""
-# Looked up bot by bot: former versions are not read.
+"""The condition that a version, joined with its bot, is the bot's current one."""
+# The ids of current versions, looked up bot by bot so that former versions are not read.
 CURRENT_IDS = select(
     select(_versions.c.id)
     .where(_versions.c.bot_id == schema.bots.c.id, IS_CURRENT)
@@ -81,8 +81,9 @@ _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
 _own, _other = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
-_WITHOUT_RECORD = [column for column in _games.c if column.name != "record"]
-_SEATS_OF = (
+"""The number of rows that are read at once."""
+_COLUMNS_WITHOUT_RECORD = [column for column in _games.c if column.name != "record"]
+_SEATS_OF_GAMES = (
     SELECT_VERSIONS.add_columns(
         *(column for column in _seats.c if column.name not in ("version_id", "number"))
     )
@@ -93,27 +94,31 @@ _SEATS_OF = (
 
 
 class Pace(NamedTuple):
-    """The newest games of a season."""
+    """The number and the times of a season's newest games."""
 
     games: int
     first_at: int
+    """The end of the first of these games, in milliseconds since 1970."""
     last_at: int
-    """The ends of the first and of the last of these games, in milliseconds since 1970."""
+    """The end of the last of these games, in milliseconds since 1970."""
 
     @property
     def games_per_second(self) -> float | None:
-        """The rate of these games; None if they took no time."""
-        span = self.last_at - self.first_at
-        return (self.games - 1) * 1000 / span if span > 0 else None
+        """The rate at which these games ended; None if they ended at the same time."""
+        span_ms = self.last_at - self.first_at
+        return (self.games - 1) * 1000 / span_ms if span_ms > 0 else None
 
 
 class History(StorePart):
+    """The store's part for played games."""
+
     def games(
         self, season: StoredSeason | None = None, portion: int = PORTION
     ) -> Iterator[StoredGame]:
-        """Every game, of a season if one is given, in the order in which they were rated.
+        """Yield the games of a season, or of all, with records, in the order of their rating.
 
-        portion  the most games that are read at once
+        portion  the number of games that are read at once
+        Raises `StoreDamaged` at a game that cannot be read.
         """
         after = 0
         while True:
@@ -125,30 +130,38 @@ class History(StorePart):
             after = games[-1].line.seq
 
     def lines(self, season: StoredSeason | None = None) -> Iterator[GameLine]:
-        """Every game that can be read, without its record; else as `games`.
+        """Yield the games of a season, or of all, without records, in the order of their rating.
 
-        Raises `StoreDamaged` behind the last one if one cannot be read.
+        Games that cannot be read are skipped; `StoreDamaged` is raised for the first of them after
+        all others were yielded.
         """
-        after, damage = 0, list[str]()
+        after = 0
+        damage: list[str] = []
         while True:
-            numbers = self._query(season).with_only_columns(_games.c.seq)
-            numbers = numbers.where(_games.c.seq > after).order_by(_games.c.seq).limit(PORTION)
+            query = self._query(season).with_only_columns(_games.c.seq)
+            query = query.where(_games.c.seq > after).order_by(_games.c.seq).limit(PORTION)
             with self._database.read() as connection:
-                seqs = connection.execute(numbers).scalars().all()
+                seqs = connection.execute(query).scalars().all()
             games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
-            lines, unreadable = self._database.read_undamaged(games, _games.c.seq, _lines)
+            lines, damage_of_portion = self._database.read_undamaged(games, _games.c.seq, _lines)
             yield from lines
-            damage += unreadable
+            damage += damage_of_portion
             if len(seqs) < PORTION:
                 break
             after = seqs[-1]
-        for line in damage:
-            raise StoreDamaged(line)
+        if damage:
+            raise StoreDamaged(damage[0])
 
     def paces(self, games: int) -> dict[int, Pace]:
-        """The newest games, at most so many, of each season that has some, by its id."""
+        """Return the pace of each season's newest games, by season id.
+
+        A season without games is missing.
+
+        games  the largest number of newest games of a season
+        """
         seasons, newer = schema.seasons, _games.alias("newer")
-        first = (
+        # The first of a season's newest games; NULL if it has fewer games than that.
+        first_seq = (
             select(newer.c.seq)
             .where(newer.c.season_id == seasons.c.id)
             .order_by(newer.c.seq.desc())
@@ -157,17 +170,17 @@ class History(StorePart):
             .correlate(seasons)
             .scalar_subquery()
         )
-        its_newest = (_games.c.season_id == seasons.c.id) & (
-            _games.c.seq >= func.coalesce(first, 0)
+        is_newest = (_games.c.season_id == seasons.c.id) & (
+            _games.c.seq >= func.coalesce(first_seq, 0)
         )
         times = (func.min(_games.c.played_at), func.max(_games.c.played_at))
         query = select(seasons.c.id, func.count(), *times).select_from(seasons)
         with self._database.read() as connection:
-            rows = connection.execute(query.join(_games, its_newest).group_by(seasons.c.id))
+            rows = connection.execute(query.join(_games, is_newest).group_by(seasons.c.id))
             return {season: Pace(*values) for season, *values in rows}
 
     def players(self, season: StoredSeason) -> list[BotVersion]:
-        """Every version that has played in the season."""
+        """Return all versions that have played in the season, in the order of their ids."""
         query = select(_seats.c.version_id).where(_seats.c.season_id == season.id).distinct()
         with self._database.read() as connection:
             ids = sorted(connection.execute(query).scalars())
@@ -181,8 +194,12 @@ class History(StorePart):
         *,
         before: int | None = None,
     ) -> list[GameLine]:
-        """The newest games that can be read, newest first; `before` leaves out those from that one
-        on."""
+        """Return the newest games, the newest first; games that cannot be read are left out.
+
+        limit   the largest number of games
+        wanted  conditions that the games have to meet
+        before  only games with a lower sequence number
+        """
         return self.numbered(self.newest(limit, season, wanted, before=before))
 
     def newest(
@@ -193,7 +210,12 @@ class History(StorePart):
         *,
         before: int | None = None,
     ) -> Sequence[int]:
-        """The sequence numbers of the games of `latest`, and of those that cannot be read."""
+        """Return the sequence numbers of the newest games, the newest first.
+
+        limit   the largest number of games
+        wanted  conditions that the games have to meet
+        before  only games with a lower sequence number
+        """
         with self._database.read() as connection:
             if wanted is not None and wanted != GameFilter():
                 return self._filtered(connection, limit, wanted, season, before)
@@ -207,20 +229,19 @@ class History(StorePart):
     def latest_of(
         self, season: StoredSeason, version_id: int, limit: int, faulty: int = 0
     ) -> list[GameLine]:
-        """The newest games of a version in the season, and the newest in which it had faults; the
-        newest first.
+        """Return the newest games of a version in the season, the newest first.
 
-        limit, faulty  at most so many of them
+        limit   the largest number of them
+        faulty  the largest number of further games, the newest in which it had faults
         """
-        ours = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
-        games = select(_seats.c.seq).where(*ours).order_by(_seats.c.seq.desc())
-        newest = games.limit(limit).subquery()
-        with_faults = games.where(schema.HAS_FAULTS).limit(faulty).subquery()
-        those = union_all(select(newest.c.seq), select(with_faults.c.seq))
-        return self.numbered(those)
+        is_of_version = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
+        seqs = select(_seats.c.seq).where(*is_of_version).order_by(_seats.c.seq.desc())
+        newest = seqs.limit(limit).subquery()
+        with_faults = seqs.where(schema.HAS_FAULTS).limit(faulty).subquery()
+        return self.numbered(union_all(select(newest.c.seq), select(with_faults.c.seq)))
 
     def outcomes(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
-        """The results of every seat of a season's games, by the game's id."""
+        """Return the results of every seat of a season's games, by game id."""
         query = (
             select(_games.c.game_id, _seats)
             .join(_seats, _seats.c.seq == _games.c.seq)
@@ -235,27 +256,33 @@ class History(StorePart):
             }
 
     def get(self, game_id: str) -> StoredGame:
-        """The game of that id. Raises NotOnLadder if there is none."""
-        found = self._stored(self._query(None, _games).where(_games.c.game_id == game_id))
-        if not found:
+        """Return a game with its record. Raises `NotOnLadder` if there is none of that id."""
+        games = self._stored(self._query(None, _games).where(_games.c.game_id == game_id))
+        if not games:
             raise no_such_game(game_id)
-        return found[0]
+        return games[0]
 
     def since(self, seq: int, limit: int) -> list[GameLine]:
-        """The first games of all seasons that were rated after one and can be read, in their
-        order."""
-        later = self._query(None).where(_games.c.seq > seq)
-        later = later.order_by(_games.c.seq).limit(limit)
-        games, damage = self._database.read_undamaged(later, _games.c.seq, _lines)
+        """Return the first games of all seasons after a sequence number, in their order.
+
+        Games that cannot be read are left out. The list is empty only if there are no later games
+        that can be read.
+        """
+        query = self._query(None).where(_games.c.seq > seq)
+        query = query.order_by(_games.c.seq).limit(limit)
+        games, damage = self._database.read_undamaged(query, _games.c.seq, _lines)
         if damage and not games:
+            # All of these are damaged: go on behind them. Sequence numbers have no gaps.
             return self.since(seq + len(damage), limit)
         return games
 
     def before(self, seq: int) -> list[Rating | None]:
-        """The rating of each seat's version before a game, by seat; None if that was its first of
-        the season."""
+        """Return the rating of each version before a game, by seat.
+
+        None stands for a version whose first game of the season this was.
+        """
         older = _seats.alias("older")
-        last = (
+        last_seq_before = (
             select(func.max(older.c.seq))
             .where(
                 older.c.version_id == _seats.c.version_id,
@@ -265,28 +292,36 @@ class History(StorePart):
             .correlate(_seats)
             .scalar_subquery()
         )
-        same = (_other.c.seq == last) & (_other.c.version_id == _seats.c.version_id)
-        query = select(_other.c.mu, _other.c.sigma).select_from(_seats).outerjoin(_other, same)
+        is_last_seat = (_other.c.seq == last_seq_before) & (
+            _other.c.version_id == _seats.c.version_id
+        )
+        query = select(_other.c.mu, _other.c.sigma).select_from(_seats)
+        query = query.outerjoin(_other, is_last_seat)
         with self._database.read() as connection:
             rows = connection.execute(query.where(_seats.c.seq == seq).order_by(_seats.c.seat))
             return [None if mu is None else Rating.from_hex(mu, sigma) for mu, sigma in rows]
 
     def records(self, games: Sequence[GameLine]) -> dict[int, str]:
-        """The records of these games that can be read, by the game's sequence number."""
+        """Return the records of games by sequence number; those that cannot be read are missing."""
         if not games:
             return {}
+
+        def pairs(_: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, str]]:
+            return [(row.seq, str(row.record)) for row in rows]
+
         query = select(_games.c.seq, _games.c.record)
         query = query.where(_games.c.seq.in_([game.seq for game in games]))
-        records, _ = self._database.read_undamaged(
-            query, _games.c.seq, lambda _, rows: [(row.seq, str(row.record)) for row in rows]
-        )
+        records, _ = self._database.read_undamaged(query, _games.c.seq, pairs)
         return dict(records)
 
-    def _query(self, season: StoredSeason | None, columns: FromClause | None = None) -> Select[Any]:
-        """Selects games, of a season if one is given, by default without records."""
+    def _query(self, season: StoredSeason | None, table: FromClause | None = None) -> Select[Any]:
+        """Return the query of the games of a season, or of all, with the season's name.
+
+        table  the games' table, to select records, too; by default they are left out
+        """
         seasons = schema.seasons
-        wanted = _WITHOUT_RECORD if columns is None else columns.c
-        query = select(*wanted, seasons.c.name.label("season")).join(
+        columns = _COLUMNS_WITHOUT_RECORD if table is None else table.c
+        query = select(*columns, seasons.c.name.label("season")).join(
             seasons, seasons.c.id == _games.c.season_id
         )
         return query if season is None else query.where(_games.c.season_id == season.id)
@@ -299,66 +334,76 @@ class History(StorePart):
         season: StoredSeason | None,
         before: int | None,
     ) -> Sequence[int]:
-        """The sequence numbers of the newest games that are wanted.
+        """Return the sequence numbers of the newest games that meet the conditions of a list.
 
-        Each version's games of a season stand in an index in their order: of each, or of each two
-        that met, the newest are read, and of these the newest are taken.
+        An index has each version's games of a season in their order. So the newest games of each
+        version of the bot, or of each two versions that met, are read one by one, those with the
+        latest game first, until the others have only older games.
         """
-        asked = [schema.has_faults(_own)] if wanted.faults else []
+        conditions = [schema.has_faults(_own)] if wanted.faults else []
         if wanted.bot is None:
-            query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*asked)
+            query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*conditions)
             if before is not None:
                 query = query.where(_own.c.seq < before)
             if season is not None:
+                # The season's last game bounds the search, which goes from the newest game on.
                 last = select(func.max(_games.c.seq)).where(_games.c.season_id == season.id)
                 query = query.where(_own.c.season_id == season.id)
                 query = query.where(_own.c.seq <= last.scalar_subquery())
             return connection.execute(query.distinct()).scalars().all()
         if wanted.lost:
-            asked += [_own.c.placement > (1 if wanted.against is None else _other.c.placement)]
-        # The keys of both tables begin with the season, so that each is looked up.
-        its_seasons = select(schema.seasons.c.id)
+            best_placement = 1 if wanted.against is None else _other.c.placement
+            conditions.append(_own.c.placement > best_placement)
+        # The keys of ratings and pairs begin with the season, so that each row is looked up.
+        season_ids = select(schema.seasons.c.id)
         if season is not None:
-            its_seasons = its_seasons.where(schema.seasons.c.id == season.id)
-        ours, theirs = (
-            [] if bot is None else _versions_of(connection, bot)
-            for bot in (wanted.bot, wanted.against)
-        )
-        those = [*ours, *theirs]
-        of_those = _ratings.c.season_id.in_(its_seasons), _ratings.c.version_id.in_(those)
-        ratings = connection.execute(select(_ratings).where(*of_those))
-        played = {(row.season_id, row.version_id): row for row in ratings}
-        met = [[row] for row in played.values()]
+            season_ids = season_ids.where(schema.seasons.c.id == season.id)
+        own_versions = _versions_of_bot(connection, wanted.bot)
+        other_versions: Sequence[int] = []
         if wanted.against is not None:
-            of_those = _pairs.c.version_id.in_(those), _pairs.c.other_id.in_(those)
-            pairs = select(_pairs).where(_pairs.c.season_id.in_(its_seasons), *of_those)
-            met = [
-                [played[row.season_id, one] for one in (own, other)]
+            other_versions = _versions_of_bot(connection, wanted.against)
+        versions = [*own_versions, *other_versions]
+        ratings = connection.execute(
+            select(_ratings).where(
+                _ratings.c.season_id.in_(season_ids), _ratings.c.version_id.in_(versions)
+            )
+        )
+        rating_of = {(row.season_id, row.version_id): row for row in ratings}
+        # Each group of rows of ratings is a version, or two that met, the bot's own first.
+        groups = [[row] for row in rating_of.values()]
+        if wanted.against is not None:
+            pairs = select(_pairs).where(
+                _pairs.c.season_id.in_(season_ids),
+                _pairs.c.version_id.in_(versions),
+                _pairs.c.other_id.in_(versions),
+            )
+            groups = [
+                [rating_of[row.season_id, own], rating_of[row.season_id, other]]
                 for row in connection.execute(pairs)
                 for own, other in permutations((row.version_id, row.other_id))
-                if own in ours and other in theirs
+                if own in own_versions and other in other_versions
             ]
-        found: list[int] = []
-        for who in sorted(met, key=_last_seq, reverse=True):
-            if len(found) == limit and _last_seq(who) < found[-1]:
+        newest: list[int] = []
+        for group in sorted(groups, key=_last_common_seq, reverse=True):
+            last_seq = _last_common_seq(group)
+            if len(newest) == limit and last_seq < newest[-1]:
                 break
-            until = _last_seq(who) if before is None else min(_last_seq(who), before - 1)
-            rows = connection.execute(_games_of(who, asked, until).limit(limit)).scalars()
-            found = sorted({*found, *rows}, reverse=True)[:limit]
-        return found
+            until = last_seq if before is None else min(last_seq, before - 1)
+            seqs = connection.execute(_games_of_group(group, conditions, until).limit(limit))
+            newest = sorted({*newest, *seqs.scalars()}, reverse=True)[:limit]
+        return newest
 
     def numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
-        """The games with these sequence numbers that can be read, newest first.
+        """Return the games with these sequence numbers, the newest first.
 
-        Games never change, so this may be another snapshot than that of the numbers.
+        Games that cannot be read are left out. Games never change, so the numbers may have been
+        read in an earlier snapshot.
         """
-        games = self._query(None).where(_games.c.seq.in_(seqs))
-        return self._read(games.order_by(_games.c.seq.desc()))
-
-    def _read(self, query: Select[Any]) -> list[GameLine]:
-        return self._database.read_undamaged(query, _games.c.seq, _lines)[0]
+        games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+        return self._database.read_undamaged(games, _games.c.seq, _lines)[0]
 
     def _stored(self, query: Select[Any]) -> list[StoredGame]:
+        """Return the games of a query of `_query` with records, in the order of its rows."""
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             lines = _lines(connection, rows)
@@ -368,58 +413,75 @@ class History(StorePart):
 
 
 def _lines(connection: Connection, rows: Sequence[Row[Any]]) -> list[GameLine]:
-    """The games in rows of `_query`."""
-    seats = _seats_of(connection, [row.seq for row in rows])
+    """Return the games of rows of `History._query`."""
+    seats = _seats_of_games(connection, [row.seq for row in rows])
     return [_line(row, seats[row.seq]) for row in rows]
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
-    """The refusal of a game that was not played."""
+    """Return the error to raise for the id of a game that was not played."""
     return NotOnLadder(f"no game {game_id!r} was played on this ladder")
 
 
-def _versions_of(connection: Connection, bot: str) -> Sequence[int]:
+def _versions_of_bot(connection: Connection, bot: str) -> Sequence[int]:
+    """Return the ids of all versions of a bot; none if there is no bot of that name."""
     versions, bots = schema.bot_versions, schema.bots
     query = select(versions.c.id).join(bots, bots.c.id == versions.c.bot_id)
     return connection.execute(query.where(bots.c.name_key == names.key(bot))).scalars().all()
 
 
-def _last_seq(who: Sequence[Row[Any]]) -> int:
-    return min(int(row.last_seq) for row in who)
+def _last_common_seq(group: Sequence[Row[Any]]) -> int:
+    """Return the sequence number after which the versions of these ratings have no common game."""
+    return min(int(row.last_seq) for row in group)
 
 
-def _games_of(who: Sequence[Row[Any]], asked: Sequence[Any], until: int) -> Select[Any]:
-    """The games of a version up to one of them, or of two versions, the newest first; `asked` are
-    more conditions. Of two, the games of the one that has fewer are looked through."""
-    sat = dict(zip((_own, _other), who, strict=False))
-    first, *others = sorted(sat, key=lambda seats: sat[seats].games)
-    ours = {
+def _games_of_group(
+    group: Sequence[Row[Any]], conditions: Sequence[Any], until: int
+) -> Select[Any]:
+    """Return the query of the games of one version, or of two at the same table, newest first.
+
+    group       the rows of the versions' ratings, that of the bot's own version first
+    conditions  on columns of `_own` and, with two versions, of `_other`
+    until       the highest sequence number
+    """
+    rating_of = dict(zip((_own, _other), group, strict=False))
+    # Of two versions, the games of the one with fewer games are searched for the other.
+    searched, *others = sorted(rating_of, key=lambda seats: rating_of[seats].games)
+    is_seat_of_version = {
         seats: (seats.c.version_id == row.version_id, seats.c.season_id == row.season_id)
-        for seats, row in sat.items()
+        for seats, row in rating_of.items()
     }
-    for seats in others:  # EXISTS: for a join SQLite would look for what stands before `until`
-        there = select(seats.c.seq).where(*ours[seats], seats.c.seq == first.c.seq, *asked)
-        asked = [there.exists()]
-    query = select(first.c.seq).where(*ours[first], first.c.seq <= until, *asked)
-    return query.order_by(first.c.seq.desc())
+    for seats in others:
+        # By EXISTS, since for a join SQLite would search the games before `until`, too.
+        seat = select(seats.c.seq).where(
+            *is_seat_of_version[seats], seats.c.seq == searched.c.seq, *conditions
+        )
+        conditions = [seat.exists()]
+    query = select(searched.c.seq).where(
+        *is_seat_of_version[searched], searched.c.seq <= until, *conditions
+    )
+    return query.order_by(searched.c.seq.desc())
 
 
-def _seats_of(connection: Connection, seqs: list[int]) -> dict[int, list[GameSeat]]:
-    """The seats of these games, by the game's sequence number."""
+def _seats_of_games(connection: Connection, seqs: list[int]) -> dict[int, list[GameSeat]]:
+    """Return the seats of games in their order, by the games' sequence numbers.
+
+    Raises `StoreDamaged` if one of them cannot be read.
+    """
     versions: dict[int, BotVersion] = {}
     seats: dict[int, list[GameSeat]] = defaultdict(list)
-    for row in connection.execute(_SEATS_OF, {"seqs": seqs}):
+    for row in connection.execute(_SEATS_OF_GAMES, {"seqs": seqs}):
         if row.version_id not in versions:
             versions[row.version_id] = version_of(row)
         if type(row.placement) is not int or type(row.points) is not int:
-            raise _wrong_kind(row.seq)
+            raise _wrong_type(row.seq)
         rating = Rating.from_hex(row.mu, row.sigma)
         seats[row.seq].append(game_seat(versions[row.version_id], seat_result(row), rating))
     return seats
 
 
 def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSeat:
-    """The result of a game for the version in one seat."""
+    """Return a seat of a game, from its version, result and the rating after the game."""
     return GameSeat(
         bot=version.bot,
         version=version.number,
@@ -436,8 +498,9 @@ def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSe
 
 
 def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
+    """Return the game of a row of `History._query`. Raises `StoreDamaged` for a wrong value."""
     if type(row.game_id) is not str or type(row.played_at) is not int:
-        raise _wrong_kind(row.seq)
+        raise _wrong_type(row.seq)
     return GameLine(
         seq=Int64(row.seq),
         game_id=row.game_id,
@@ -449,13 +512,13 @@ def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
     )
 
 
-def _wrong_kind(seq: int) -> StoreDamaged:
-    # SQLite takes values of any kind, and these are compared and printed.
+def _wrong_type(seq: int) -> StoreDamaged:
+    """Return the error for a game with a value of another type, which SQLite stores as well."""
     return StoreDamaged(f"game {seq}: a value is of another kind than it should be")
 
 
 def seat_result(row: Row[Any]) -> SeatResult:
-    """The result in a row of `game_seats`."""
+    """Return the result of a row of `game_seats`."""
     return SeatResult(
         row.version_id, row.points, row.placement, row.decisions, row.faults, row.forfeit
     )
@@ -465,15 +528,18 @@ _LAST_SEQ = select(func.max(_games.c.seq))
 
 
 def last_seq(connection: Connection) -> int:
-    """The number of the last game; only the writer may count on it."""
+    """Return the sequence number of the ladder's last game; 0 before the first.
+
+    Outside of a writing transaction another game may have been added meanwhile.
+    """
     return connection.execute(_LAST_SEQ).scalar() or 0
 
 
-# Versions
+# ----- Versions
 
 
 def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
-    """The versions with these ids; `StoreDamaged` for one that is not there."""
+    """Return versions by their ids. Raises `StoreDamaged` if one does not exist."""
     rows = connection.execute(_VERSIONS_BY_ID, {"ids": ids})
     versions = {row.version_id: version_of(row) for row in rows}
     for version in ids:
@@ -487,21 +553,21 @@ def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersi
 def versions_of(
     connection: Connection, job_id: int, *, with_states: bool = False
 ) -> tuple[BotVersion, ...]:
-    """The line-up of a job: the version in each seat.
+    """Return the line-up of a job, the versions by seat. Raises `StoreDamaged` if there is none.
 
-    with_states  raise `StoreDamaged`, too, if the state of one of the bots cannot be read
+    with_states  also read the states of the bots, so that a damaged one is found
     """
     query = _BOTS_OF_JOB if with_states else _VERSIONS_OF_JOB
-    found = tuple(version_of(row) for row in connection.execute(query, {"job": job_id}))
-    if not found:
+    lineup = tuple(version_of(row) for row in connection.execute(query, {"job": job_id}))
+    if not lineup:
         raise StoreDamaged(f"job {job_id} has no line-up")
-    return found
+    return lineup
 
 
 def version_of(row: Row[Any]) -> BotVersion:
-    """The version in a row of `SELECT_VERSIONS`."""
+    """Return the version of a row of `SELECT_VERSIONS`. Raises `StoreDamaged` for a wrong name."""
     for name in (row.name, row.author):
-        if not isinstance(name, str):  # SQLite takes bytes too, and they would be printed
+        if not isinstance(name, str):  # SQLite also stores bytes, which would be printed
             raise StoreDamaged(f"version {row.version_id}: the name {name!r} is not a text")
     return BotVersion(
         id=row.version_id,
