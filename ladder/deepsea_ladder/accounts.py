@@ -173,16 +173,18 @@ class AuthorLine(Struct, frozen=True):
     state: AuthorState
     bots: int
     tokens: int
-    """Those that are valid."""
+    """The number of valid tokens."""
     created_at: Time
 
 
 class CodeLine(Struct, frozen=True):
+    """An invitation code."""
+
     id: Int64
     code: str
     """The secret, which is not stored; "" in lists."""
     author: str
-    """Whom it is for; "" if whoever redeems it chooses a name."""
+    """The author that it is for; "" if its holder chooses a name."""
     expires_at: Time
 
 
@@ -192,7 +194,7 @@ class TokenLine(Struct, frozen=True):
     id: Int64
     label: str
     start: str
-    """Its first characters."""
+    """The token's first characters."""
     scopes: tuple[str, ...]
     created_at: Time
     expires_at: Time
@@ -260,7 +262,7 @@ class AuditEntry(Struct, frozen=True):
     actor: str = ""
     """The actor: an author's name, `machine` for the ladder's machine, "" for nobody."""
     address: str = ""
-    """From where: the first part of an address."""
+    """The first part of the actor's network address."""
 
 
 def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:

@@ -51,7 +51,7 @@ RIGHTS: Mapping[BotDeed, tuple[BotState, frozenset[BotState]]] = {
     BotDeed.STRIKE: (_SUSPENDED, frozenset({_ACTIVE})),
     BotDeed.DAMAGE: (_SUSPENDED, frozenset({_ACTIVE})),
 }
-"""For each deed the state after it, and the states in which it is permitted."""
+"""The state after each deed, and the states in which the deed is permitted."""
 _REMEDIES = {
     _SUSPENDED: "submit it with other files, or ask whoever runs the ladder to enable it",
     _DISABLED: "ask whoever runs the ladder, who alone can enable it",

@@ -178,9 +178,10 @@ class _ChainCheck:
     """The check of one season's chain, line by line from the opening line."""
 
     def __init__(self, opening_line: Line) -> None:
+        """Begin with the opening line. Raises `ChainBroken` if its head or its seed is wrong."""
         self._head, self._place = opening_line["commitment"], 0
         self._lost_attempts: dict[str, set[int]] = {}
-        """By game id, the numbers of attempts without a result, from 0."""
+        """The numbers of attempts without a result, from 0, by game id."""
         if opening_line["head"] != self._head or len(bytes.fromhex(self._head)) != SEED_BYTES:
             raise ChainBroken("head 0 is not the season's commitment")
         seed = opening_line["seed"]

@@ -32,6 +32,7 @@ class Matchmaker:
     """
 
     def __init__(self, store: Store, season: StoredSeason) -> None:
+        """Begin without rotations: the first call reads the newest ones of the season."""
         self._store = store
         self._season = season
         self._last_rotation = 0

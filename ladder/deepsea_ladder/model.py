@@ -156,7 +156,7 @@ class BotState(StrEnum):
     DISABLED = "disabled"
     """An operator took it out."""
     WITHDRAWN = "withdrawn"
-    """Its author took it out."""
+    """The author took it out."""
 
 
 class BotVersion(Struct, frozen=True):
@@ -201,9 +201,9 @@ class BotConduct(Struct, frozen=True, kw_only=True):
     absences: int
     """Games in a row in which it did not start, or crashed."""
     spoiled: int
-    """Of its last games, those that it forfeited or had two faults in."""
+    """The number of its last games that it forfeited or had two faults in."""
     voids: int
-    """Of its last attempts, those that became void while it was asked."""
+    """The number of its last attempts that became void while it was asked."""
 
 
 class RatedVersion(Struct, frozen=True):
@@ -234,9 +234,9 @@ class NewSubmission(Struct, frozen=True, kw_only=True):
     key: str
     """Chosen by the client: the same one again is the same submission."""
     size: int
-    """Of the archive, in bytes."""
+    """The size of the archive in bytes."""
     sha256: str
-    """Of the archive, in hex."""
+    """The SHA-256 of the archive in hex."""
     needs_sandbox: bool = True
     """False if it can only come from the ladder's own machine: such a bot may play in a season
     without a sandbox."""
@@ -249,18 +249,18 @@ class Submission(Struct, frozen=True, kw_only=True):
 
     id: Int64
     bot: str
-    """Its name; "" as long as only its bot.toml says it."""
+    """The bot's name; "" as long as only its bot.toml says it."""
     author: str
     state: TaskState
     ahead: int
-    """Of one that waits: how many are checked before it."""
+    """The number of submissions that are checked before this one, if it waits."""
     games: int
     """Admission games that were played."""
     of_games: int
     version: int | None
     """The bot's version, if it was accepted."""
     digest: str
-    """Of its files; "" before they were read."""
+    """The digest of its files; "" before they were read."""
     found: str
     """The reason for which it was not accepted."""
     remedy: str
@@ -317,8 +317,10 @@ PERSON = "person"
 
 
 class AttemptEnd(StrEnum):
+    """The ways in which an attempt at a game ends."""
+
     DONE = "done"
-    """It gave the job's result."""
+    """The attempt gave the job's result."""
     DUPLICATE = "duplicate"
     """The job had a result by then, from a lease that had expired."""
     VOID = "void"
@@ -338,7 +340,7 @@ class Job(Struct, frozen=True):
     game_id: str
     season: Season
     seed: bytes
-    """This attempt's own."""
+    """The seed of this attempt."""
     seats: tuple[BotVersion, ...]
     rotation: int
     """The same for games of the same bots in other seats."""
@@ -348,7 +350,7 @@ class Job(Struct, frozen=True):
     void_seats: tuple[int, ...] = ()
     """The seats that were asked when an earlier attempt became void."""
     suspects: tuple[int, ...] = ()
-    """Those whose version was asked when this or another game of the season became void."""
+    """The seats whose version was asked when this or another game of the season became void."""
 
 
 class JobInfo(Struct, frozen=True):
@@ -368,10 +370,10 @@ class LostAttempt(Struct, frozen=True):
     """An attempt at a job that ended without a result: everybody may see how often that was."""
 
     place: int
-    """Its place in the season's chain, among games and other such attempts."""
+    """The place in the season's chain, among games and other such attempts."""
     game_id: str
     attempt: int
-    """From 0: the number that its seed was made with."""
+    """The number that its seed was made with, from 0."""
     ended: AttemptEnd
     ended_at: int
     reason: str | None
@@ -406,7 +408,8 @@ class PairingQueue(Struct, frozen=True):
     bots: Mapping[int, tuple[int, int]]
     """The ids of bot and author, of each version in them and of each that gets games."""
     last_rotation: Mapping[int, int]
-    """For each version that gets games, its last rotation, or the season's last when it came."""
+    """The last rotation of each version that gets games; for one that has not played, the season's
+    last rotation when it was submitted."""
     pending: Mapping[int, int]
     """Games that have no result yet."""
 
@@ -440,21 +443,21 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
     forfeits: int
     quarantined_games: int
     waiting: dict[str, int]
-    """By queue, as the next three; without the games of paused seasons."""
+    """The number of waiting tasks by queue, without the games of paused seasons."""
     leased: dict[str, int]
     expired: dict[str, int]
     oldest_wait_seconds: dict[str, float]
     runners: int
-    """Those that have renewed a lease in time, and those that rest."""
+    """The number of runners that have renewed a lease in time, or that rest."""
     resting_runners: tuple[str, ...]
     """A line for each runner that has no lease on purpose, with the reason."""
     recent_submissions: dict[TaskState, int]
     recent_games: int
     """The newest games, which the next three are about."""
     recent_faults: dict[str, int]
-    """By kind."""
+    """The number of faults in the newest games, by kind."""
     recent_decision_seconds: dict[str, float]
-    """By quantile."""
+    """The time of a decision in the newest games, by quantile."""
     recent_record_bytes: int
     backup_age_seconds: float | None
     shortage_age_seconds: float | None
@@ -490,7 +493,7 @@ class ReceiptStatus(StrEnum):
     DUPLICATE = "duplicate"
     """The job has its result already; nothing changed."""
     REFUSED = "refused"
-    """It is not a valid result of this job; only the audit log changed."""
+    """The record is no valid result of this job; only the audit log changed."""
 
 
 class Receipt(Struct, frozen=True):
@@ -581,7 +584,7 @@ class GameNote(Struct, frozen=True):
     """The note of a bot at a decision; a stranger's text, to be escaped."""
 
     decision: int
-    """Its index in the record."""
+    """The index of the decision in the record."""
     text: str
     numbers: Mapping[str, float]
 
@@ -591,9 +594,9 @@ class SeatLog(Struct, frozen=True):
 
     seat: int
     bot: str
-    """Its name and version."""
+    """The bot's name and version."""
     error: str
-    """Its faults, with the author's part of tracebacks; "" without one."""
+    """The bot's faults, with the author's part of tracebacks; "" without one."""
     output: str
     """The end of what its process printed, in a game with a fault."""
     notes: tuple[GameNote, ...] = ()
@@ -682,7 +685,7 @@ class LadderAnalysis(Struct, frozen=True, kw_only=True):
     game_id: str
     state: TaskState
     ahead: int
-    """Of one that waits: how many are done before it."""
+    """The number of analyses that are done before this one, if it waits."""
     policy: str
     """The policy of its roll-outs, with its version."""
     outdated: bool
@@ -730,7 +733,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
     id: int
     game_id: str
     season: Season
-    """That of the bots; their clock, isolation and limits are its own."""
+    """The season of the bots, which has their clock, isolation and limits."""
     author_id: int | None
     visitor: str | None
     person: str
@@ -743,7 +746,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
     state: TaskState
     presence: Presence
     until: int | None
-    """Of one that waits for the person: when the default action is played."""
+    """The time at which the default action is played, if the game waits for the person."""
     decisions: tuple[Decision, ...]
     answer: str | None
     """The person's next action; "" is the default one."""
@@ -772,7 +775,8 @@ class PersonGame(Struct, frozen=True, kw_only=True):
 # Comparisons
 
 Verdict = Literal["better", "worse", "level"]
-"""Of the version against the other; level: they differ by no more than the season's margin."""
+"""The verdict on a version against another one; they are level if they differ by no more than the
+season's margin."""
 
 
 class ComparisonStanding(Struct, frozen=True, kw_only=True):

@@ -98,6 +98,7 @@ class RatingParameters(Struct, frozen=True, forbid_unknown_fields=True):
     """The probability that two equal bots share a placement."""
 
     def __post_init__(self) -> None:
+        """Raise `RatingError` for a parameter with which ratings make no sense."""
         if not abs(self.mu) <= 1e6:
             raise RatingError(f"rating.mu must lie within a million, not {self.mu}")
         if not 0.001 <= self.sigma <= 1e6:
@@ -153,6 +154,7 @@ class Fold:
         parameters: RatingParameters,
         ratings: Mapping[int, Rating] | None = None,
     ) -> None:
+        """Begin with the ratings of some players before the first game; by default with none."""
         self.parameters = parameters
         self.ratings = dict(ratings or {})
         """The rating by player; a player without games is missing."""

@@ -104,9 +104,11 @@ class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The largest number of blocks of a comparison."""
 
     def __post_init__(self) -> None:
+        """Raise `SeasonError` for a table of one bot, and for a bot that the panel names twice."""
         if 0 < self.seats < MIN_PLAYERS:
             raise SeasonError(f"verdicts.seats must be 0 or from {MIN_PLAYERS}, not {self.seats}")
-        keys = [*map(str.casefold, self.panel)]  # as bots are looked up
+        # Bots are looked up by their names in small letters.
+        keys = [name.casefold() for name in self.panel]
         for name, key in zip(self.panel, keys, strict=True):
             if keys.count(key) > 1:
                 raise SeasonError(f"verdicts.panel names {quoted(name, 60)} twice")
@@ -137,6 +139,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     verdicts: VerdictSettings = VerdictSettings()
 
     def __post_init__(self) -> None:
+        """Sort the sizes of tables, and raise `SeasonError` for an invalid setting."""
         if not _NAME.fullmatch(self.name):
             raise SeasonError(
                 f"a season's name has up to 32 lower-case letters, digits and hyphens inside, "

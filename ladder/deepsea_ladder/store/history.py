@@ -190,35 +190,35 @@ class History(StorePart):
         self,
         limit: int,
         season: StoredSeason | None = None,
-        wanted: GameFilter | None = None,
+        game_filter: GameFilter | None = None,
         *,
         before: int | None = None,
     ) -> list[GameLine]:
         """Return the newest games, the newest first; games that cannot be read are left out.
 
-        limit   the largest number of games
-        wanted  conditions that the games have to meet
-        before  only games with a lower sequence number
+        limit        the largest number of games
+        game_filter  conditions that the games have to meet
+        before       only games with a lower sequence number
         """
-        return self.numbered(self.newest(limit, season, wanted, before=before))
+        return self.numbered(self.newest(limit, season, game_filter, before=before))
 
     def newest(
         self,
         limit: int,
         season: StoredSeason | None = None,
-        wanted: GameFilter | None = None,
+        game_filter: GameFilter | None = None,
         *,
         before: int | None = None,
     ) -> Sequence[int]:
         """Return the sequence numbers of the newest games, the newest first.
 
-        limit   the largest number of games
-        wanted  conditions that the games have to meet
-        before  only games with a lower sequence number
+        limit        the largest number of games
+        game_filter  conditions that the games have to meet
+        before       only games with a lower sequence number
         """
         with self._database.read() as connection:
-            if wanted is not None and wanted != GameFilter():
-                return self._filtered(connection, limit, wanted, season, before)
+            if game_filter is not None and game_filter != GameFilter():
+                return self._filtered(connection, limit, game_filter, season, before)
             query = select(_games.c.seq).order_by(_games.c.seq.desc()).limit(limit)
             if season is not None:
                 query = query.where(_games.c.season_id == season.id)
@@ -330,7 +330,7 @@ class History(StorePart):
         self,
         connection: Connection,
         limit: int,
-        wanted: GameFilter,
+        game_filter: GameFilter,
         season: StoredSeason | None,
         before: int | None,
     ) -> Sequence[int]:
@@ -340,8 +340,8 @@ class History(StorePart):
         version of the bot, or of each two versions that met, are read one by one, those with the
         latest game first, until the others have only older games.
         """
-        conditions = [schema.has_faults(_own)] if wanted.faults else []
-        if wanted.bot is None:
+        conditions = [schema.has_faults(_own)] if game_filter.faults else []
+        if game_filter.bot is None:
             query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*conditions)
             if before is not None:
                 query = query.where(_own.c.seq < before)
@@ -351,17 +351,17 @@ class History(StorePart):
                 query = query.where(_own.c.season_id == season.id)
                 query = query.where(_own.c.seq <= last.scalar_subquery())
             return connection.execute(query.distinct()).scalars().all()
-        if wanted.lost:
-            best_placement = 1 if wanted.against is None else _other.c.placement
+        if game_filter.lost:
+            best_placement = 1 if game_filter.against is None else _other.c.placement
             conditions.append(_own.c.placement > best_placement)
         # The keys of ratings and pairs begin with the season, so that each row is looked up.
         season_ids = select(schema.seasons.c.id)
         if season is not None:
             season_ids = season_ids.where(schema.seasons.c.id == season.id)
-        own_versions = _versions_of_bot(connection, wanted.bot)
+        own_versions = _versions_of_bot(connection, game_filter.bot)
         other_versions: Sequence[int] = []
-        if wanted.against is not None:
-            other_versions = _versions_of_bot(connection, wanted.against)
+        if game_filter.against is not None:
+            other_versions = _versions_of_bot(connection, game_filter.against)
         versions = [*own_versions, *other_versions]
         ratings = connection.execute(
             select(_ratings).where(
@@ -371,7 +371,7 @@ class History(StorePart):
         rating_of = {(row.season_id, row.version_id): row for row in ratings}
         # Each group of rows of ratings is a version, or two that met, the bot's own first.
         groups = [[row] for row in rating_of.values()]
-        if wanted.against is not None:
+        if game_filter.against is not None:
             pairs = select(_pairs).where(
                 _pairs.c.season_id.in_(season_ids),
                 _pairs.c.version_id.in_(versions),
@@ -506,7 +506,7 @@ def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
         game_id=row.game_id,
         season=row.season,
         place=row.place,
-        attempt=row.attempt - 1,
+        attempt=row.attempt - 1,  # the attempts before it: leases are numbered from 1
         played_at=utc_time(row.played_at),
         seats=tuple(seats),
     )

@@ -670,7 +670,7 @@ class Queue(StorePart):
                 yield LostAttempt(
                     place=row.place,
                     game_id=row.game_id,
-                    attempt=row.attempt - 1,
+                    attempt=row.attempt - 1,  # leases are numbered from 1
                     ended=row.ended,
                     ended_at=row.ended_at,
                     reason=row.note,

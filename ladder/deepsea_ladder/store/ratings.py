@@ -132,6 +132,7 @@ class Ratings(StorePart):
         newcomer = RatingTotals(season.settings.rating.newcomer)
 
         def entries(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
+            """Return the entries of rows; a version without games has the newcomer's rating."""
             return [
                 RatedVersion(
                     version_of(row),
