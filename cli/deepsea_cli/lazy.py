@@ -121,7 +121,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert completion_class is not None
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
     script = completion_class(ctx.find_root().command, {}, PROGRAM, variable).source()
-    click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
+    click.echo(script.replace(_FILES_ALONE, _FILES_TOO))  # bash completes bots and files at once
 
 
 def add_examples(command: click.Command, words: str) -> click.Command:

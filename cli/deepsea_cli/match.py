@@ -173,7 +173,7 @@ def command(options: MatchOptions) -> None:
     if has_results and not options.json and not options.quiet:
         # The user needs the command that repeats the match if the seed is new, or after a fault.
         prints_command = options.seed is None or result.faults.count or result.voids.count
-        again = (*options.bots, *_unusual(ctx, options)) if prints_command else None
+        again = (*options.bots, *_options_to_repeat(ctx, options)) if prints_command else None
         match_report.report(result, text, options.out, again=again)
         tables = min(options.tables or 1, options.games // (options.workers or 1))
         if tables > result.tables == 1 < result.games:
@@ -258,7 +258,7 @@ def _refuse_contradictions(ctx: click.Context, options: MatchOptions) -> None:
         raise UserError("--tcp needs --isolation process: a sandbox has no network")
 
 
-def _unusual(ctx: click.Context, options: MatchOptions) -> list[str]:
+def _options_to_repeat(ctx: click.Context, options: MatchOptions) -> list[str]:
     """Return the options that were given and change the games, for a command that repeats them."""
     words = []
     for name in ("rules", "clock", "seating"):

@@ -410,7 +410,11 @@ class Progress(AbstractContextManager["Progress"]):
         self.reach(self._done + steps, note, at_once=at_once)
 
     def reach(self, done: int, note: str = "", *, at_once: bool = False) -> None:
-        """Set the count as `advance` does; a count that is less than before changes nothing."""
+        """Set the count, which never decreases, and redraw the line if it is due.
+
+        note     text at the end of the line
+        at_once  as in `advance`
+        """
         self._done = max(self._done, done)
         if self._bar is None and not self._prints:
             return
@@ -426,7 +430,7 @@ class Progress(AbstractContextManager["Progress"]):
             return
         self._due_us = now_us + REDRAW_US
         self._bar.update(self._task, completed=self._done, count=count, rate=rate, note=note)
-        if self._bar.live.is_started:
+        if self._bar.live.is_started:  # it starts when it is due first, since most runs are short
             self._bar.refresh()
         else:
             self._bar.start()

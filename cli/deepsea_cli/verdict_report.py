@@ -41,21 +41,21 @@ _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 
 
 def verdict_status(
-    counted: int, unit: str, out: Path | None, *, ended: EndedEarly, decided: bool
+    complete: int, unit: str, out: Path | None, *, ended: EndedEarly, decided: bool
 ) -> int:
     """Return the exit status of a comparison or a ranking that has ended.
 
-    counted  number of blocks or rounds without a void game
-    unit     "block" or "round"
-    out      folder with the records, if they are written
-    ended    cause of an early end, which is raised as an error
-    decided  True if there is a verdict, or one on each pair
+    complete  number of blocks or rounds without a void game
+    unit      "block" or "round"
+    out       folder with the records, if they are written
+    ended     cause of an early end, which is raised as an error
+    decided   True if there is a verdict, or one on each pair
 
     Raises UserError if no block or round counts.
     """
     where = f"; they are in {out}, from where the same command goes on" if out else ""
-    raise_early_end(ended, f"{count(counted, unit)}{where}")
-    if not counted:
+    raise_early_end(ended, f"{count(complete, unit)}{where}")
+    if not complete:
         raise UserError(f"no {unit} counts: every one had a void game")
     return DONE if decided else NEGATIVE
 
