@@ -68,7 +68,10 @@ class PlotSums:
         self._name_indices = range(len(names)) if name_indices is None else name_indices
 
     def add(self, result: GameResult, record: GameRecord) -> None:
-        """Add a game."""
+        """Add a game to the sums: placements, times of decisions, and dives of each seat.
+
+        The dives of a seat that forfeited are left out, since the referee played them.
+        """
         self.games += 1
         bots = [self.bots[self._name_indices[bot]] for bot in result.seats]  # by seat
         for seat, placement in enumerate(result.placements):
@@ -222,6 +225,7 @@ def _draw_dives(drawing: Drawing, bot: BotFigures) -> None:
     def draw_marks(
         depths: Counter[Depth], draw: Callable[..., None], looks: str, happened: str
     ) -> None:
+        """Draw a mark at each depth, larger where something `happened` more often."""
         for depth, count in sorted(depths.items()):
             # The area of a mark shows the count, so its radius grows with the square root.
             radius = max(1.2, _LARGEST * math.sqrt(count / highest_count))

@@ -115,6 +115,7 @@ class Slots:
         too_many_of_key: str = _TOO_MANY_STREAMS,
         retry_s: int = 30,
     ) -> None:
+        """Begin with no open slots; for the arguments see the class."""
         self._limits = limits
         self._settings = settings
         self._too_many = too_many
@@ -170,6 +171,7 @@ class Gateway:
     """The way of all requests of the API and of the pages. One event loop uses it."""
 
     def __init__(self, service: LadderService, clock: Clock) -> None:
+        """Start the threads; the limits of rates and slots follow the settings of the service."""
         self.service = service
         self.clock = clock
         self.closing = asyncio.Event()

@@ -149,6 +149,7 @@ class StreamedResponse:
         media_type: str,
         cut: bytes = b"",
     ) -> None:
+        """Prepare the response to send `first` and then `parts`; None as `first` is the end."""
         self.headers = {**NO_STORE, "Content-Type": media_type}
         self._first = first
         self._parts = parts

@@ -127,6 +127,7 @@ def _endpoint(
     """
 
     async def respond(request: Request) -> ASGIApp:
+        """Call the method as the request says, and return its answer or refusal as a response."""
         try:
             if method.changes and is_foreign(request, access):
                 raise ApiError(RefusalKind.DENIED, FOREIGN)
@@ -367,6 +368,7 @@ class Monitor:
     paths = ("/healthz", "/readyz", "/metrics")
 
     def __init__(self, gateway: Gateway, access: Access, has_runner: Callable[[], bool]) -> None:
+        """Make the application with a route for each of `paths`; nothing is read yet."""
         self._gateway = gateway
         self._access = access
         self._has_runner = has_runner
@@ -433,6 +435,7 @@ def monitored(
     paths = [f"{access.prefix}{path}" for path in monitor.paths]
 
     async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, and count its response by route and status."""
         routes: list[str] = []  # gets the path of the route that the request has
 
         async def count_and_send(message: Message) -> None:

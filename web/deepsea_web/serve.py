@@ -163,6 +163,7 @@ async def _serve(
         loop = asyncio.get_running_loop()
 
         def end() -> None:
+            """Begin to end the server; called again, end it at once."""
             gateway.closing.set()
             if server.should_exit:  # a second signal
                 server.force_exit = True
@@ -294,6 +295,7 @@ class RunnerProcess:
     """
 
     def __init__(self, command: Sequence[str], store: str, clock: Clock) -> None:
+        """Prepare the command, with an environment of its own; `start` starts it."""
         self._command = command
         self._environment = _environment(os.environ, store)
         self._clock = clock

@@ -161,6 +161,7 @@ def refused_as_api_error(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, and raise its refusal in place of an exception."""
         try:
             return function(*args, **kwargs)
         except Exception as error:
@@ -197,6 +198,7 @@ class Rate:
         now_us: Callable[[], int],
         most_keys: int = MOST_KEYS,
     ) -> None:
+        """Begin without requests; at most `most_keys` keys are remembered."""
         self._maximum = maximum
         self._period_us = period_us
         self._now_us = now_us
@@ -212,6 +214,7 @@ class Rate:
         now_us, maximum = self._now_us(), self._maximum()
         refill_us = self._period_us // maximum  # the time in which one request is regained
         with self._lock:
+            # The request delays the time at which the key's whole allowance is there again.
             full_at_us = max(self._full_at_us.get(key, now_us), now_us) + refill_us
             wait_us = full_at_us - refill_us * maximum - now_us
             if wait_us > 0:

@@ -69,6 +69,7 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
+        """Check the caller's rights, then run the body; raise refusals in place of exceptions."""
         try:
             check_call(ladder.service, ladder.caller, method)
             with _checked_writes(ladder.store, ladder.caller), state_of_store():

@@ -74,6 +74,10 @@ class RemoteLadder(LadderApi):
         *,
         timeout: float = TIMEOUT_S,
     ) -> None:
+        """Prepare the client; nothing is sent until a method is called.
+
+        Raises UserError if a proxy of the environment is malformed.
+        """
         self.url = url
         self._pinned = pinned
         self._timeout = timeout
@@ -137,7 +141,7 @@ class RemoteLadder(LadderApi):
             SHA256: archive.sha256,
             KEY: archive.key,
         }
-        request = self._built(
+        request = self._build_request(
             declared, {"bot": archive.bot}, content=archive.parts(), headers=headers
         )
         return self._events(declared, request)
@@ -168,11 +172,16 @@ class RemoteLadder(LadderApi):
             if f"{{{name}}}" not in declared.path and value != declared.parameters[name].default
         }
         if declared.verb == "POST":
-            return self._built(declared, fields, json=not_in_path)
-        return self._built(declared, fields, params=not_in_path)
+            return self._build_request(declared, fields, json=not_in_path)
+        return self._build_request(declared, fields, params=not_in_path)
 
-    def _built(self, declared: Method, fields: Mapping[str, Any], **more: Any) -> httpx.Request:
-        """Return a request with `fields` in its path; `more` is its query, body and headers."""
+    def _build_request(
+        self, declared: Method, fields: Mapping[str, Any], **more: Any
+    ) -> httpx.Request:
+        """Return a request whose path has the values of `fields`.
+
+        more  arguments of httpx for the query, the body and the headers
+        """
         path = declared.path
         try:
             for name, value in fields.items():

@@ -98,6 +98,7 @@ class LadderService:
         clock: Clock | None = None,
         host: SeatHost | None = None,
     ) -> None:
+        """Read the limits in force from the store's settings; for the arguments see the class."""
         self.store = store
         self.entropy = entropy
         clock = clock or SystemClock()
