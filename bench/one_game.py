@@ -196,7 +196,7 @@ class BareGame:
 
     def starts(self) -> list[bytes]:
         """The first message of each seat."""
-        return [wire.start_message(self._refereed.info(seat)) for seat in self._seats]
+        return [wire.start_message(self._refereed.game_info(seat)) for seat in self._seats]
 
     def request(self) -> tuple[int, bytes] | None:
         """The seat that is asked next, and its message; None at the end of the game."""
@@ -219,7 +219,7 @@ class BareGame:
 
     def results(self) -> list[bytes]:
         """The last message of each seat."""
-        return [wire.result_message(self._refereed.end(seat), ()) for seat in self._seats]
+        return [wire.result_message(self._refereed.game_end(seat), ()) for seat in self._seats]
 
 
 @asynccontextmanager

@@ -104,7 +104,7 @@ def command(options: PlayOptions) -> None:
     Keys: ? the rules of the moment, h a hint, l the last turns, q leave.
     """
     rules = load_rules(options.rules)
-    from deepsea_bundle.names import checked
+    from deepsea_bundle.names import valid_bot_name
     from deepsea_referee.bots.resolve import BotSpec, resolve, sample
     from deepsea_referee.system import SYSTEM
 
@@ -112,7 +112,7 @@ def command(options: PlayOptions) -> None:
     specs = [show_hints(resolve(bot)) for bot in bots] if bots else [*map(sample, OPPONENTS)]
     if len(specs) >= MAX_PLAYERS:
         raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, not {len(specs)}")
-    you = BotSpec(checked("name", options.name), (), None, "")
+    you = BotSpec(valid_bot_name("name", options.name), (), None, "")
     text = seed_text(options.seed)
     person_index = SEAT_LETTERS.find(options.seat)
     if person_index < 0:  # a random seat

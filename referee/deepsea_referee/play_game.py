@@ -222,7 +222,7 @@ class _GameLoop:
         """Send the start to every seat, and the first request."""
         try:
             for number, seat in enumerate(self._seats):
-                seat.send(wire.start_message(self._refereed.info(number)))
+                seat.send(wire.start_message(self._refereed.game_info(number)))
             self._ask_next()
         except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
             self._void(error)
@@ -288,7 +288,7 @@ class _GameLoop:
             # Seats that have received the same number of events get the same message.
             if sent not in messages:
                 events = () if sent is None else self._game.events[sent:]
-                messages[sent] = wire.result_message(self._refereed.end(number), events)
+                messages[sent] = wire.result_message(self._refereed.game_end(number), events)
             seat.send(messages[sent])
         self.over.set_result(None)
 

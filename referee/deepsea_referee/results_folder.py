@@ -176,11 +176,11 @@ class ResultsFolder(FolderWriter):
         """
         text = None if self._folder is None else record.to_json()
         notes = rows_of(result.notes, record.decisions) if result.notes else []
-        return self._thread.do(self._write_game, result, text, notes)
+        return self._thread.submit(self._write_game, result, text, notes)
 
     def add_void(self, void: VoidGame) -> Future[object] | None:
         """Queue a void game to be written; the result and the errors are those of `add`."""
-        return self._thread.do(self.document.add_void, void)
+        return self._thread.submit(self.document.add_void, void)
 
     def add_analysis(self, game: int, analysis: object) -> None:
         """Write the analysis of a game, which counts from 1, to a JSON file beside its record."""
@@ -392,7 +392,7 @@ class WriteBehind:
         self._thread = ThreadPoolExecutor(1, name)
         self._queue: deque[Future[object]] = deque()
 
-    def do(
+    def submit(
         self, call: Callable[_P, object], *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[object] | None:
         """Queue a call without blocking.
@@ -410,7 +410,7 @@ class WriteBehind:
 
         Raises the exception of an earlier call.
         """
-        oldest = self.do(call, *args, **kwargs)
+        oldest = self.submit(call, *args, **kwargs)
         if oldest is not None:
             oldest.result()
 

@@ -323,7 +323,7 @@ async def _play(link: Link, share: MatchSettings) -> MatchResult:
     thread = WriteBehind("connection")
 
     def send(message: Message) -> Future[object] | None:
-        return thread.do(link.send, message)
+        return thread.submit(link.send, message)
 
     try:
         return await match.play_match(share, lambda *game: send(game), send, interrupt=interrupt)

@@ -442,7 +442,7 @@ class Link:
                         self._next(pickle.loads(packed))
                 self._tasks.put(packed)
             self.stop()
-            self._connection.recv()
+            self._connection.recv()  # nothing more is sent: this raises when the pool's end closes
         except (EOFError, OSError):  # OSError if the process of the pool was killed
             self._pool_has_ended = True
             self.stop()

@@ -100,7 +100,7 @@ class Collection:
         """Number of parts of the longest path."""
         return max(path.count("/") + 1 for path in self.files)
 
-    def folder(self, path: str) -> None:
+    def add_folder(self, path: str) -> None:
         """Count and check a folder. It becomes part of the bot only if it has files."""
         self._count(path)
         self._check_clashes(path, is_folder=True)
@@ -119,7 +119,7 @@ class Collection:
                 f"at most {self.limits.total_bytes} are taken"
             )
 
-    def file(self, path: str, content: bytes) -> None:
+    def add_file(self, path: str, content: bytes) -> None:
         """Add a file that was announced."""
         if path in self.files:
             raise BundleError(f"{path!a} is there twice")
@@ -271,7 +271,7 @@ def collect_zip(data: bytes, limits: BundleLimits) -> Collection:
     unpacked_bytes = 0
     for entry in entries:
         if entry.name.endswith("/"):
-            collection.folder(entry.name.removesuffix("/"))
+            collection.add_folder(entry.name.removesuffix("/"))
             continue
         collection.announce(entry.name, entry.size)
         unpacked_bytes += entry.size
@@ -283,7 +283,7 @@ def collect_zip(data: bytes, limits: BundleLimits) -> Collection:
             )
         content = _content(data, entry)
         if skipped_part(entry.name) is None:
-            collection.file(entry.name, content)
+            collection.add_file(entry.name, content)
         else:
             collection.skip(entry.name)
     return collection
@@ -331,6 +331,7 @@ def _entry(data: bytes, position: int, end: int) -> tuple[_Entry, int]:
     """
     if position + _CENTRAL.size > end or not data.startswith(b"PK\x01\x02", position):
         raise BundleError("the zip's directory is damaged")
+    # The fields of a central directory header, in the order of the zip format.
     fields = _CENTRAL.unpack_from(data, position)
     _, made_by, _, flags, method, _, _, crc, packed, size = fields[:10]
     name_length, extra_length, comment_length, disk, _, attributes, offset = fields[10:]
@@ -391,6 +392,7 @@ def _check_local(data: bytes, entry: _Entry) -> int:
     """Compare an entry's own header with the directory, and return where its packed bytes begin."""
     if entry.offset + _LOCAL.size > len(data) or not data.startswith(b"PK\x03\x04", entry.offset):
         raise BundleError(f"{entry.name!a} is not where the zip's directory says")
+    # The fields of a local file header, in the order of the zip format.
     fields = _LOCAL.unpack_from(data, entry.offset)
     _, _, flags, method, _, _, *sizes, name_length, extra_length = fields
     name_start = entry.offset + _LOCAL.size

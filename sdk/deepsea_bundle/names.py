@@ -20,7 +20,7 @@ _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST - 1}}}")
 _VERSION = re.compile(r"[._-]+(v[0-9]+)\Z", re.IGNORECASE)
 
 
-def checked(description: str, name: str) -> str:
+def valid_bot_name(description: str, name: str) -> str:
     """Return a bot's name if it is valid. Raise `BundleError` otherwise.
 
     description  beginning of the message, such as "the bot's name"
@@ -48,10 +48,10 @@ _ALIKE = frozenset(
 """Scripts with letters that look the same; a name may have letters of only one of them."""
 
 
-def person(name: str) -> str:
-    """Return an author's name as it is stored: composed, with single spaces.
+def valid_author_name(name: str) -> str:
+    """Return an author's name as it is stored: accents composed, with single spaces.
 
-    Raise `BundleError`.
+    Raise `BundleError` for a name that no author may have.
     """
     stored = re.sub(" +", " ", unicodedata.normalize("NFC", name)).strip(" ")
     categories = [unicodedata.category(letter)[0] for letter in stored]

@@ -72,7 +72,7 @@ def read_manifest(files: Files) -> Manifest:
     if name is not None and not isinstance(name, str):
         raise BundleError(f"{MANIFEST}: name is a text, not {_kind(name)}")
     if name is not None:
-        names.checked(f"{MANIFEST}: the name", name)
+        names.valid_bot_name(f"{MANIFEST}: the name", name)
     if "command" not in settings:
         raise BundleError(f'{MANIFEST} lacks command, such as ["python3", "my_bot.py"]')
     command = _command(settings["command"])
@@ -122,6 +122,7 @@ def _depth(text: str) -> int:
     structure = _TEXT_OR_COMMENT.sub("x", text)
     depth = deepest = 0
     for character in structure:
+        # One more for an opening bracket, one less for a closing one.
         depth += (character in "[{") - (character in "]}")
         deepest = max(deepest, depth)
     dots_per_part = (line.count(".") for line in re.split(r"[\n,={]", structure))
@@ -197,7 +198,7 @@ _LOOKS_LIKE_A_FILE = re.compile(r"[\w./-]{1,200}")
 def check_program(command: tuple[str, ...], files: Files, single: str = "") -> None:
     """Raise `BundleError` if the program is missing or is Python code with a syntax error.
 
-    single  the author's name of the file, of a bot that is one file
+    single  for a bot that is one file, the name that its author has given to the file
     """
     program = command[0]
     if program.startswith(("/", "~")):
@@ -257,9 +258,9 @@ def collect_single(program: bytes, limits: BundleLimits) -> Collection:
     """Return the files of a bot that is one Python file: the program and a bot.toml."""
     collection = Collection(limits)
     collection.announce(SINGLE, len(program))
-    collection.file(SINGLE, program)
+    collection.add_file(SINGLE, program)
     content = "command = [" + ", ".join(f'"{word}"' for word in MANIFEST_OF_SINGLE.command) + "]\n"
-    collection.file(MANIFEST, content.encode())
+    collection.add_file(MANIFEST, content.encode())
     return collection
 
 
@@ -270,14 +271,14 @@ def check_alone(file: Path, program: bytes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tree = ast.parse(program)
-    for neighbour in _beside(tree, file):
+    for neighbour in _used_neighbours(tree, file):
         raise BundleError(
             f"it uses {neighbour} beside it, but only {file.name} is visible in the sandbox: "
             f"make a folder with {MANIFEST}"
         )
 
 
-def _beside(tree: ast.AST, file: Path) -> Iterator[str]:
+def _used_neighbours(tree: ast.AST, file: Path) -> Iterator[str]:
     """Yield the modules and files in its own folder that the program uses, as text."""
     for node in ast.walk(tree):
         match node:

@@ -89,7 +89,7 @@ def read_bot(path: Path, name: str | None = None, limits: BundleLimits = LIMITS)
             content = stream.read(max(limits.archive_bytes, limits.file_bytes) + 1)
         if path.suffix == ".py":
             single = collect_single(content, limits)
-            bundle = _checked(single, MANIFEST_OF_SINGLE, name, path.stem, path.name)
+            bundle = _checked_bot(single, MANIFEST_OF_SINGLE, name, path.stem, path.name)
             check_alone(path, content)
             return bundle
         if not content.startswith(b"PK"):
@@ -107,21 +107,21 @@ def bundle_of(collection: Collection, name: str | None, default: str) -> BotBund
 
     Its name is `name`, else bot.toml's, else `default`.
     """
-    return _checked(collection, read_manifest(collection.files), name, default)
+    return _checked_bot(collection, read_manifest(collection.files), name, default)
 
 
-def _checked(
+def _checked_bot(
     collection: Collection, manifest: Manifest, name: str | None, default: str, single: str = ""
 ) -> BotBundle:
     """Check a bot's program and name, and return the bot.
 
     default  name if neither the caller nor bot.toml gives one
-    single   the author's name of the file, of a bot that is a single file
+    single   for a bot that is one file, the name that its author has given to the file
     """
     check_program(manifest.command, collection.files, single)
     if name is None and manifest.name is None:
         try:
-            names.checked("the folder's or file's name", default)
+            names.valid_bot_name("the folder's or file's name", default)
         except BundleError as error:
             raise BundleError(
                 f'{error}; write name = "{names.name_from(default)}" in {MANIFEST}, or submit it '
@@ -129,7 +129,7 @@ def _checked(
             ) from None
     chosen_name = name if name is not None else manifest.name or default
     return BotBundle(
-        names.checked("the bot's name", chosen_name),
+        names.valid_bot_name("the bot's name", chosen_name),
         manifest.command,
         digest(collection.files),
         collection,
@@ -216,22 +216,22 @@ class _FolderReader:
                 continue
             real_child = f"{real_path}/{name}" if real_path else name
             if stat.S_ISLNK((self._root / real_child).lstat().st_mode):
-                real_child = self._target(child, real_child)
-            self._child(child, real_child, (*parents, real_path))
+                real_child = self._link_target(child, real_child)
+            self._read_child(child, real_child, (*parents, real_path))
 
-    def _child(self, path: str, real_path: str, parents: tuple[str, ...]) -> None:
+    def _read_child(self, path: str, real_path: str, parents: tuple[str, ...]) -> None:
         """Read a file or a folder, which is no link."""
         state = (self._root / real_path).lstat()
         _check_kind(path, state)  # opening a pipe or a device would have effects
         if stat.S_ISDIR(state.st_mode):
-            self.collection.folder(path)
+            self.collection.add_folder(path)
             self.read(path, real_path, parents)
         else:
-            self._file(path, real_path)
+            self._read_file(path, real_path)
 
-    def _file(self, path: str, real_path: str) -> None:
+    def _read_file(self, path: str, real_path: str) -> None:
         """Read a file into the collection."""
-        with _opened(self._root, real_path) as descriptor:
+        with _open_file(self._root, real_path) as descriptor:
             state = os.fstat(descriptor)
             _check_kind(path, state)  # again: it may have changed since it was checked
             self.collection.announce(path, state.st_size)
@@ -239,9 +239,9 @@ class _FolderReader:
                 content = stream.read(state.st_size + 1)
         if len(content) != state.st_size:
             raise BundleError(f"{path!a} changes while it is read")
-        self.collection.file(path, content)
+        self.collection.add_file(path, content)
 
-    def _target(self, path: str, real_path: str) -> str:
+    def _link_target(self, path: str, real_path: str) -> str:
         """Return the real path that a link leads to, without any links in it."""
         link = self._root / real_path
         text = str(link.readlink())
@@ -271,7 +271,7 @@ def _check_kind(path: str, state: os.stat_result) -> None:
 
 
 @contextmanager
-def _opened(root: Path, real_path: str) -> Iterator[int]:
+def _open_file(root: Path, real_path: str) -> Iterator[int]:
     """Open the file or folder at a real path, which may have no links in it."""
     descriptor = _open_by_parts(root, real_path) if _BY_PARTS else _open_checked(root, real_path)
     try:
@@ -284,13 +284,14 @@ def _names_in(root: Path, real_path: str) -> list[str]:
     """Return the names in a folder, sorted."""
     if not _BY_PARTS:
         return sorted(entry.name for entry in os.scandir(_without_links(root, real_path)))
-    with _opened(root, real_path) as descriptor:
+    with _open_file(root, real_path) as descriptor:
         return sorted(entry.name for entry in os.scandir(descriptor))
 
 
 def _open_by_parts(root: Path, real_path: str) -> int:
     """Return a descriptor of a real path, opened part by part without following links."""
     flags = os.O_RDONLY
+    # By `getattr`, since Windows has none of these flags. It does not come here.
     for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name)
     descriptor = os.open(root, flags | getattr(os, "O_DIRECTORY"))  # noqa: B009

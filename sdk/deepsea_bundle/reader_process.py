@@ -81,10 +81,10 @@ def bundle_from(answer: bytes) -> BotBundle:
         collection = Collection(skipped=skipped, links=links)
         for path, size in fields["files"]:
             collection.announce(path, size)
-            collection.file(path, answer[end : end + size])
+            collection.add_file(path, answer[end : end + size])
             end += size
         bundle = BotBundle(
-            names.checked("the bot's name", fields["name"]),
+            names.valid_bot_name("the bot's name", fields["name"]),
             tuple(map(str, fields["command"])),
             fields["digest"],
             collection,

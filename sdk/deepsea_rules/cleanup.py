@@ -29,7 +29,7 @@ class LaidItems(NamedTuple):
     piles: list[int]
     """The pile of each item; piles count from 0, the nearest one."""
     room: int
-    """Room on the first of these piles before; see `_after`."""
+    """Room on the first of these piles before; see `_pile_after`."""
     rooms: Sequence[int]
     """Rooms for chips on the older piles that are topped up, which are the first piles."""
 
@@ -138,7 +138,7 @@ def listed_orders(part: LaidItems) -> tuple[str, ...]:
             if remaining[kind] and len(outcomes) < LISTED_ORDERS:
                 remaining[kind] -= 1
                 placed.append((pile, kind))
-                extend(*_after(part.rooms, pile, room, items[kind]))
+                extend(*_pile_after(part.rooms, pile, room, items[kind]))
                 placed.pop()
                 remaining[kind] += 1
 
@@ -163,7 +163,7 @@ def next_starter(state: Position) -> int:
 def laying(state: Position) -> list[LaidItems]:
     """Return the stranded divers' items with the piles that they go to, in order of laying."""
     rooms = [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
-    pile, room = _with_room(rooms, 0)
+    pile, room = _first_pile_with_room(rooms, 0)
     parts = []
     for seat in laying_sequence(state):
         items = items_of(state.rules, state.cargo[seat])
@@ -171,21 +171,21 @@ def laying(state: Position) -> list[LaidItems]:
         piles = []
         for item in items:
             piles.append(pile)
-            pile, room = _after(rooms, pile, room, item)
+            pile, room = _pile_after(rooms, pile, room, item)
         parts.append(LaidItems(seat, items, piles, room_before, rooms))
     return parts
 
 
-def _after(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
+def _pile_after(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
     """Return the next pile and its room, after an item is laid on this pile with this room.
 
     Room counts items, but chips on the older piles, whose rooms come first.
     """
     room -= len(item) if pile < len(rooms) else 1
-    return (pile, room) if room > 0 else _with_room(rooms, pile + 1)
+    return (pile, room) if room > 0 else _first_pile_with_room(rooms, pile + 1)
 
 
-def _with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
+def _first_pile_with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
     """Return the first pile from this one on that has room, and its room."""
     while pile < len(rooms):
         if rooms[pile] > 0:

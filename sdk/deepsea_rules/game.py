@@ -174,14 +174,14 @@ class Game:
         """Return the position as a seat, or a watcher (None), may know it."""
         return view_for(self.state, seat)
 
-    def events_for(self, viewer: int | None, since: int = 0) -> list[Event]:
+    def events_for(self, viewer: int | None, skip: int = 0) -> list[Event]:
         """Return the events as a viewer may know them now; None is a watcher.
 
-        since  number of events to skip, such as `len(game.events)` at an earlier call. The end of a
-               finished game, with its seed, is never skipped
+        skip  number of events to leave out, such as `len(game.events)` at an earlier call. The end
+              of a finished game, with its seed, is never left out
         """
         known = known_values(self.state, viewer)
-        events = [event_for(event, known) for event in self.events[since:]]
+        events = [event_for(event, known) for event in self.events[skip:]]
         if self.state.phase == "over":
             events.append(end_event(self.result(), self.seed))
         return events
@@ -398,14 +398,15 @@ def _check_same(field: str, recorded: object, replayed: object) -> None:
     """Raise `InvalidRecord` unless the recorded value is the one of the re-run."""
     if recorded != replayed:
         raise InvalidRecord(
-            f"{field} is {_shown(recorded)}, but the re-run gives {_shown(replayed)}"
+            f"{field} is {_text_in_message(recorded)}, "
+            f"but the re-run gives {_text_in_message(replayed)}"
         )
 
 
-def _shown(value: object) -> str:
+def _text_in_message(value: object) -> str:
     """Return a value as it is shown in the message of a difference."""
     if isinstance(value, tuple) and not hasattr(value, "_asdict"):
-        return "[" + ", ".join(map(_shown, value)) + "]"
+        return "[" + ", ".join(map(_text_in_message, value)) + "]"
     if isinstance(value, Forfeit):
         return f"seat {value.seat} {value.fault} at decision {value.decision}"
     return str(value)
@@ -468,7 +469,7 @@ def _read(form: Any, value: Any, name: str) -> Any:
         raise InvalidRecord(f"{name} is {quoted(value)}, not {_WORDS[form]}")
     if isinstance(form, type):
         return form(**_read_object(_fields_of(form), value, name))
-    item = form.__args__[0]
+    item = form.__args__[0]  # of `tuple[Decision, ...]`, or of `str | None`
     if isinstance(form, UnionType):  # with None
         return None if value is None else _read(item, value, name)
     items = []

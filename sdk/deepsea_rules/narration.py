@@ -230,13 +230,18 @@ class Story:
             starter = SEAT_LETTERS[event["starter"]]
             return [f"dive {event['dive']}: {starter} begins, air {event['air']}"]
         if event["event"] == "turn":
-            rules = [f"  {rule}" for rule in self._stops(event) if event["seat"] == self._seat]
-            return [self._turn(event), *rules]
+            rules = [
+                f"  {rule}" for rule in self._blocking_rules(event) if event["seat"] == self._seat
+            ]
+            return [self._turn_line(event), *rules]
         if event["event"] == "cleanup":
-            return [f"dive {event['dive']} ends: {REASONS[event['reason']]}", *self._fates(event)]
+            return [
+                f"dive {event['dive']} ends: {REASONS[event['reason']]}",
+                *self._cargo_lines(event),
+            ]
         return []
 
-    def _stops(self, event: TurnEvent) -> Iterator[str]:
+    def _blocking_rules(self, event: TurnEvent) -> Iterator[str]:
         """Yield the rules that kept the diver from turning back or from boarding in its turn."""
         seat, origin, dice = event["seat"], event["from_space"], event["dice"]
         if origin is None or dice is None:
@@ -252,7 +257,7 @@ class Story:
             if rule:
                 yield rule
 
-    def _turn(self, event: TurnEvent) -> str:
+    def _turn_line(self, event: TurnEvent) -> str:
         """Return a turn in one line: diver, dice less load, from and to, air, actions."""
         seat, to_space, search = event["seat"], event["to_space"], event["search"]
         cargo = self._cargo.setdefault(seat, [])
@@ -282,7 +287,7 @@ class Story:
         movement = f"{diver_mark} {dice:5}  {origin:>3} → {destination:<4}  air {event['air']:<3}"
         return f"{movement} {', '.join(actions)}".rstrip()
 
-    def _fates(self, event: CleanupEvent) -> Iterator[str]:
+    def _cargo_lines(self, event: CleanupEvent) -> Iterator[str]:
         """Yield a line for the cargo that each seat banked or lost."""
         for seat, (letter, chips) in enumerate(event["banked"].items()):
             if chips:

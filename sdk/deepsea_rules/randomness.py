@@ -59,7 +59,10 @@ class Source:
         return source, (self.seed,)
 
     def block(self, message: bytes) -> bytes:
-        """Return the 32 bytes of a message "label:counter"."""
+        """Return the 32 bytes of HMAC-SHA256(seed, message) for a message "label:counter".
+
+        Both hashes of the HMAC have read the key already; their copies read the rest.
+        """
         inner = self._inner.copy()
         outer = self._outer.copy()
         inner.update(message)

@@ -208,7 +208,7 @@ def _options() -> Iterator[Option]:
     for name, annotation in annotations.items():
         if hasattr(annotation, "__metadata__"):  # it is Annotated
             kind, about = get_args(annotation)
-            # A literal lists its values itself.
+            # A literal lists its values itself; of other types they are written here.
             values = {bool: (False, True), int | None: (None,)}.get(kind) or get_args(kind)
             yield Option(name, values, about)
 

@@ -106,7 +106,7 @@ class UncheckedMoves(Position):
         self._origin = origin
         if space > ABOARD:
             self.phase = "search"
-            self.legal = _LEAVE_TAKE if self.trail[space] else self._searches(seat, space)
+            self.legal = _LEAVE_TAKE if self.trail[space] else self._search_actions(seat, space)
         else:
             if space == HOME:
                 self._bank_cargo(seat)
@@ -140,9 +140,9 @@ class UncheckedMoves(Position):
                     return space
                 steps -= 1
                 place = space
-        return place if self._kept_out() else HOME
+        return place if self._is_refused() else HOME
 
-    def _kept_out(self) -> bool:
+    def _is_refused(self) -> bool:
         """Return True if the diver to move has reached the submarine, but may not enter."""
         if self.rules.home_empty_handed == "allowed":
             return False
@@ -160,7 +160,7 @@ class UncheckedMoves(Position):
 
     # Phase "search": leave, take or drop
 
-    def _searches(self, seat: int, space: int) -> tuple[str, ...]:
+    def _search_actions(self, seat: int, space: int) -> tuple[str, ...]:
         """Return the legal actions of the diver on its space."""
         if self.trail[space]:
             return _LEAVE_TAKE
@@ -219,7 +219,7 @@ class UncheckedMoves(Position):
         out = players - len(self.home_order)
         if not out or self.air <= 0 or self.quiet >= out:
             self._revealed = None
-            self._lay()
+            self._ask_orders_or_lay()
         else:
             while True:
                 seat += 1
@@ -239,7 +239,7 @@ class UncheckedMoves(Position):
         seat = self.to_move
         # The cargo gets the chosen order, so that the position holds the choice.
         self.cargo[seat] = cleanup.in_order(self, seat, split_order(action))
-        self._lay(after=seat)
+        self._ask_orders_or_lay(after=seat)
 
     def _end_reason(self) -> EndReason:
         """Return why the dive is over, in any position between its last turn and the next dive."""
@@ -247,7 +247,7 @@ class UncheckedMoves(Position):
             return "home"
         return "air" if self.air <= 0 else "stall"
 
-    def _lay(self, after: int | None = None) -> None:
+    def _ask_orders_or_lay(self, after: int | None = None) -> None:
         """Ask the next stranded seat for its order, or lay all cargo and go on to the next dive.
 
         after  the seat that has just chosen its order; None right after the last turn of the dive
@@ -306,7 +306,7 @@ class UncheckedMoves(Position):
         if self.phase == "declare":
             self.legal = self._declarations(seat)
         elif self.phase == "search":
-            self.legal = self._searches(seat, self.place[seat])
+            self.legal = self._search_actions(seat, self.place[seat])
         elif self.phase == "order":
             part_of_seat = {part.seat: part for part in cleanup.laying(self)}
             self.legal = cleanup.listed_orders(part_of_seat[seat])

@@ -155,7 +155,11 @@ class Note(NamedTuple):
 
 
 def note_of(text: str, numbers: Iterable[tuple[str, float]] = ()) -> Note:
-    """Return a note within the limits: too long texts are cut, other numbers are left out."""
+    """Return a note within the limits of notes.
+
+    Texts and names that are too long are cut. Numbers that are not finite are left out, and those
+    after the first MOST_NUMBERS names.
+    """
     by_name: dict[str, float] = {}
     for name, value in islice(numbers, MOST_READ):
         label = _cut(name, NAME_BYTES)
@@ -456,8 +460,10 @@ class SeatedBot:
         bot.clock = clock
         for event in events:
             self._call(bot.on_event, event)
-        if self._error is None and (answer := self._call(self._ask, bot, view)) is not None:
-            return answer
+        if self._error is None:
+            answer = self._call(self._ask, bot, view)
+            if answer is not None:
+                return answer
         error, self._error = self._error, None
         return BotAnswer("", error)
 

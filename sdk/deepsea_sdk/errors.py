@@ -71,19 +71,17 @@ def own_traceback(error: BaseException) -> str:
         frame: TracebackType | None = error.__traceback__
         while frame is not None and _is_sdk(frame):
             frame = frame.tb_next
-        text = formatted(error.with_traceback(frame)).rstrip("\n")
-        exception = "".join(traceback.format_exception_only(error)).rstrip("\n")
-        return (
-            f"{text}\n{' '.join(exception.split())[:LONGEST_SUMMARY]}"
-            if "\n" in exception
-            else text
-        )
+        own_text = exception_text(error.with_traceback(frame)).rstrip("\n")
+        message = "".join(traceback.format_exception_only(error)).rstrip("\n")
+        if "\n" in message:
+            return f"{own_text}\n{' '.join(message.split())[:LONGEST_SUMMARY]}"
+        return own_text
 
     # The exception's own methods may raise.
-    return cut(explained(text, f"{type(error).__name__}: this fault"))
+    return cut(text_or_excuse(text, f"{type(error).__name__}: this fault"))
 
 
-def explained(explain: Callable[[], str], subject: str = "this fault") -> str:
+def text_or_excuse(explain: Callable[[], str], subject: str = "this fault") -> str:
     """Return the text of an explanation, or a sentence that there is none if it fails.
 
     explain  returns the explanation; an author's own exception class may fail in it
@@ -95,7 +93,7 @@ def explained(explain: Callable[[], str], subject: str = "this fault") -> str:
         return f"{subject} could not be explained: {type(error).__name__}"
 
 
-def formatted(error: BaseException) -> str:
+def exception_text(error: BaseException) -> str:
     """Return the whole text of an exception, as Python prints it, with its causes."""
     # Python would read the source of every frame of all exceptions in the chain.
     pending: list[BaseException | None] = [error]

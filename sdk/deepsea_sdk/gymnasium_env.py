@@ -31,7 +31,7 @@ from deepsea_rules.scoring import halves_ahead
 from deepsea_rules.view import View
 
 from .batch import Batch, BySeat, Policy, RandomDice, RandomPolicy, SteadyPolicy, Turn, open_random
-from .batch.units import Array, checked
+from .batch.units import Array, checked_answers
 from .features import LARGEST, LENGTH, WORDS, Features, Mask, action_of, features, mask
 from .features_many import DECLARE, NOTHING, SEARCH, TURN_ACTIONS, features_many, masks_many
 from .policies import steady
@@ -175,7 +175,7 @@ class ModelPolicy(_ActionNumberPolicy):
         legal = masks_many(batch, games, kinds)
         seats = turn.diver % batch.players  # a diver is game × seats + seat
         numbers = np.asarray(self.model(features_many(batch, games, seats, kinds), legal))
-        checked(numbers, games, kinds="iu", subject="the model's answer is")
+        checked_answers(numbers, games, kinds="iu", subject="the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
 
@@ -259,7 +259,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """
         if not self._kind.all():
             raise ResetNeeded("the environment waits for no actions: call reset() first")
-        numbers = checked(np.asarray(actions), self._games, "iu", "actions are")
+        numbers = checked_answers(np.asarray(actions), self._games, "iu", "actions are")
         numbers = numbers.astype(np.int64)
         _check_legal(self._games, numbers, self._legal)
         self._learners.numbers = numbers
@@ -272,13 +272,13 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._earned = np.zeros(self.num_envs)
         turn = self.batch.turn(declaring)
         self.batch.declare(turn, self._policy)
-        games_after_turn = [self._move(turn), self._search(self.batch.turn(searching))]
+        games_after_turn = [self._move(turn), self._finish_turns(self.batch.turn(searching))]
         self._play_on(np.concatenate(games_after_turn))
         observation, info = self._observe()
         ended = np.zeros(self.num_envs, bool)
         if self._over:
             ended[np.concatenate(self._over)] = True
-            info |= self._final(ended)
+            info |= self._final_info(ended)
         return observation, self._earned, ended, np.zeros(self.num_envs, bool), info
 
     def action_masks(self) -> Array:
@@ -289,7 +289,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         # Copies that share games would move each other's.
         return deepcopy(self)
 
-    def _final(self, ended: Array) -> dict[str, Any]:
+    def _final_info(self, ended: Array) -> dict[str, Any]:
         """Return the entries of `info` for games that are over, in the form of `SyncVectorEnv`."""
         points = np.zeros((self.num_envs, self.players), np.int64)
         points[np.concatenate(self._over)] = np.concatenate(self._points)
@@ -327,7 +327,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self.batch.move(turn, self._dice(self.batch, turn))
         units = self.batch.units_here(turn)
         has_choice = (units != 0) | self.batch.may_drop(turn, units)
-        return self._search(self._ask(turn, has_choice, SEARCH))
+        return self._finish_turns(self._ask(turn, has_choice, SEARCH))
 
     def _ask(self, turn: Turn, has_choice: Array, kind: int) -> Turn:
         """Store the decision of learners with a choice, and return the turns of all other seats.
@@ -340,8 +340,11 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._kind[games[is_asked]] = kind
         return turn.part(np.flatnonzero(~is_asked))
 
-    def _search(self, turn: Turn) -> Array:
-        """Finish these turns, begin games anew that are over, and return the turns' games."""
+    def _finish_turns(self, turn: Turn) -> Array:
+        """Let the policies search in these turns, which ends them; return the games of the turns.
+
+        The results of games that are over are stored, and these games begin anew.
+        """
         over = self.batch.clean_up(self.batch.search(turn, self._policy), self._policy)
         if len(over):
             points, halves = self.batch.results(over)

@@ -158,7 +158,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         """
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
-            self._was_dead_step(action)
+            self._was_dead_step(action)  # PettingZoo's own: checks for None, removes the agent
             return
         self._cumulative_rewards[agent] = 0.0
         self._clear_rewards()

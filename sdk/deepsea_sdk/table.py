@@ -42,7 +42,7 @@ from .bot import (
     TimeLeft,
     now_us,
 )
-from .errors import LONGEST_SUMMARY, exception_type, explained, summary
+from .errors import LONGEST_SUMMARY, exception_type, summary, text_or_excuse
 
 OnError = Literal["raise", "forfeit"]
 _T = TypeVar("_T")
@@ -182,7 +182,7 @@ def play_to_end(
         on_seat(seat)
         players.append(_LocalPlayer(seat, SeatedBot(bot, raises=raises), on_seat, raises))
     for player in players:
-        player.call(player.bot.start, refereed.info(player.seat))
+        player.call(player.bot.start, refereed.game_info(player.seat))
     while (question := game.pending()) is not None:
         seat = question.seat
         player = players[seat]
@@ -202,7 +202,7 @@ def play_to_end(
             player.call(player.bot.fault, refereed.notice(report, len(game.decisions)))
     for player in players:
         if player.bot.hears_end or player.bot.hears_events:
-            player.call(player.bot.end, refereed.end(player.seat), player.events(game))
+            player.call(player.bot.end, refereed.game_end(player.seat), player.events(game))
 
 
 @dataclass(slots=True)
@@ -234,9 +234,9 @@ class _LocalPlayer:
         except SystemExit as error:
             if self.raises:
                 raise
-            # Formatting calls the author's own code, which may raise: `explained` catches that.
+            # Formatting calls the author's own code; `text_or_excuse` catches what that raises.
             describe = partial("{}: {}".format, type(error).__name__, error)
-            self.crash = summary(explained(describe))
+            self.crash = summary(text_or_excuse(describe))
             return None
 
     def events(self, game: Game) -> list[Event]:
@@ -327,7 +327,7 @@ class RefereedGame:
         self._limits[seat] = self._time_left[seat] = limits = _limits(control)
         self._banks[seat] = Bank(*limits)
 
-    def info(self, seat: int) -> GameInfo:
+    def game_info(self, seat: int) -> GameInfo:
         """Return the start of the game for the bot in a seat."""
         game = self.game
         budget_us, bank_us = self._limits[seat]
@@ -437,7 +437,7 @@ class RefereedGame:
             self.shown_id, request_id, report.fault, report.explanation(), report.forfeit
         )
 
-    def end(self, seat: int) -> GameEnd:
+    def game_end(self, seat: int) -> GameEnd:
         """Return the end of the game for the bot in a seat."""
         game = self.game
         result = game.result()

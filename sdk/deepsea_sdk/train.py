@@ -179,7 +179,7 @@ def play_and_fit(settings: Settings, progress: Progress) -> float:
         order = rng.permutation(len(targets))
         for start in range(0, len(order) - _AT_ONCE + 1, _AT_ONCE):
             rows = order[start : start + _AT_ONCE]
-            errors.append(_step(progress, inputs[rows], targets[rows], rate))
+            errors.append(_adam_step(progress, inputs[rows], targets[rows], rate))
     progress.net.spreads = round_.better_spreads()
     progress.decisions += round_.batch.decisions
     progress.rounds += 1
@@ -225,7 +225,7 @@ class _Round(EvaluationPolicy):
             batch.move(turn, dice(batch, turn))
             self._end_dives(batch.search(turn, self))
 
-    def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
+    def pick_options(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
         """Return each diver's option, mostly the best one, and store the positions as examples.
 
         A share of the options is random.
@@ -316,7 +316,7 @@ class _Round(EvaluationPolicy):
 
 
 def _targets(end_index: Array, values: Array, end_values: Array) -> Array:
-    """Return the target of each example: a mean of its seat's next value and that one's own target.
+    """Return the target of each example, from the value and the target of its seat's next example.
 
     Examples are sorted by `end_index`, which names their seat and dive, and then by time. The
     target of a dive's last example is the end value; targets of earlier ones follow from it
@@ -336,7 +336,7 @@ def _targets(end_index: Array, values: Array, end_values: Array) -> Array:
     return targets
 
 
-def _step(progress: Progress, inputs: Array, targets: Array, rate: float) -> float:
+def _adam_step(progress: Progress, inputs: Array, targets: Array, rate: float) -> float:
     """Change the net by one step of Adam; return the mean squared error before the step."""
     layers = progress.net.layers
     layer_inputs = [inputs]

@@ -68,7 +68,7 @@ def test_its_names_are_what_it_says() -> None:
     for name in ("quick-v3", "quick.v3", "quick v3"):
         assert f"`{name}`" in text
         with pytest.raises(BundleError):
-            names.checked("the name", name)
+            names.valid_bot_name("the name", name)
     assert names.name_from("my bot") == "my-bot"
 
 

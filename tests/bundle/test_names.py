@@ -21,7 +21,7 @@ from deepsea_bundle.errors import BundleError
     ],
 )
 def test_a_person_has_a_name_of_any_script(typed: str, stored: str) -> None:
-    assert names.person(typed) == stored
+    assert names.valid_author_name(typed) == stored
 
 
 SHAPES = ("", " ", "-ben", "x" * 41, "\ufdfa" * 3, "a/b", "a%b", "<b>", "team-v3", "😀")
@@ -33,7 +33,7 @@ LOOKING_LATIN = ("b\u0435n", "\u03bfb", "\u13aanna")
 @pytest.mark.parametrize("typed", [*SHAPES, *UNSEEN, *MARKS, *LOOKING_LATIN])
 def test_what_is_no_name_of_a_person_is_refused(typed: str) -> None:
     with pytest.raises(BundleError, match="the author's name"):
-        names.person(typed)
+        names.valid_author_name(typed)
 
 
 @pytest.mark.parametrize(

@@ -80,18 +80,18 @@ SOME = ["not UTF-8", "option"]
 @pytest.mark.parametrize("name", ODD.values(), ids=ODD)
 def test_the_rule_refuses_it(name: str) -> None:
     with pytest.raises(BundleError) as refused:
-        names.checked("name", name)
+        names.valid_bot_name("name", name)
     assert str(refused.value).isprintable()
 
 
 @pytest.mark.parametrize("what", ODD)
 def test_an_authors_name_may_be_of_any_script_and_not_odd(what: str) -> None:
     if what in PEOPLES:
-        name = names.person(ODD[what])
-        assert names.person(name) == name
+        name = names.valid_author_name(ODD[what])
+        assert names.valid_author_name(name) == name
         return
     with pytest.raises(BundleError) as refused:
-        names.person(ODD[what])
+        names.valid_author_name(ODD[what])
     assert str(refused.value).isprintable()
 
 
@@ -147,4 +147,4 @@ def test_a_key_of_a_name_is_no_longer_than_the_name() -> None:
         assert isinstance(column.type, String)
         assert (column.type.length or 0) >= names.LONGEST
     for name in ("A", "Z" * names.LONGEST, "a.B_c-9"):
-        assert len(names.key(names.checked("it", name))) == len(name)
+        assert len(names.key(names.valid_bot_name("it", name))) == len(name)

@@ -220,7 +220,7 @@ def test_whoever_is_faster_than_the_disk_waits_for_it(
 ) -> None:
     room: Future[object] = Future()
     room.set_exception(OSError("the disk is full"))
-    monkeypatch.setattr(WriteBehind, "do", lambda *_: room)
+    monkeypatch.setattr(WriteBehind, "submit", lambda *_: room)
     with (
         ComparisonFolder(tmp_path / "compared", ASKED) as folder,
         pytest.raises(OSError, match="full"),

@@ -292,7 +292,7 @@ def test_things_are_done_in_order() -> None:
     done: list[int] = []
     thread = WriteBehind("test")
     for number in range(20):
-        thread.do(done.append, number)
+        thread.submit(done.append, number)
     thread.finish()
     assert done == [*range(20)]
 
@@ -300,7 +300,7 @@ def test_things_are_done_in_order() -> None:
 def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
     go_on = threading.Event()
     thread = WriteBehind("test")
-    answers = [thread.do(go_on.wait) for _ in range(_LONGEST_QUEUE + 2)]
+    answers = [thread.submit(go_on.wait) for _ in range(_LONGEST_QUEUE + 2)]
     assert answers[:_LONGEST_QUEUE] == [None] * _LONGEST_QUEUE
     first = answers[_LONGEST_QUEUE]
     assert first is not None
@@ -312,11 +312,11 @@ def test_who_is_too_fast_is_told_what_to_wait_for() -> None:
 
 def test_what_goes_wrong_is_heard_of() -> None:
     thread = WriteBehind("test")
-    thread.do(int, "no number")
+    thread.submit(int, "no number")
     with pytest.raises(ValueError, match="no number"):
         thread.finish()
     other = WriteBehind("test")
-    other.do(int, "no number")
+    other.submit(int, "no number")
     other.close()
     with pytest.raises(ValueError, match="no number"):
-        other.do(int, "1")
+        other.submit(int, "1")

@@ -67,8 +67,8 @@ async def test_a_person_gets_what_its_seat_is_sent_and_has_no_clock() -> None:
     own = [decision for decision in played.record.decisions if decision.seat == SEAT]
     assert [request.view.legal[-1] for request in person.asked] == [one.action for one in own]
     assert {request.time_left for request in person.asked} == {NO_CLOCK}
-    assert game.info(SEAT).budget_us == NO_CLOCK.budget_us
-    assert game.info(0).budget_us == BOTS_CLOCK.budget_us
+    assert game.game_info(SEAT).budget_us == NO_CLOCK.budget_us
+    assert game.game_info(0).budget_us == BOTS_CLOCK.budget_us
     told = [event for request in person.asked for event in request.events]
     assert told == game.game.events_for(SEAT)[: len(told)]
 

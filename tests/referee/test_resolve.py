@@ -232,7 +232,7 @@ def test_a_file_or_command_is_called_after_its_file(tmp_path: Path, stem: str, n
     file = write(tmp_path / f"{stem}.py")
     assert resolve(str(file)).name == name
     assert resolve(f"cmd:x {shlex.quote(str(file))}").name == name
-    assert names.checked("the name", name) == name
+    assert names.valid_bot_name("the name", name) == name
 
 
 def test_a_zip_is_unpacked_and_played_under_its_name(tmp_path: Path) -> None:

@@ -244,11 +244,11 @@ def test_events_since_a_mark() -> None:
     chooser = Chooser("mark", takes=True)
     while (question := game.pending()) is not None:
         marks.append(len(game.events))
-        assert game.events_for(0, since=marks[-1]) == []
+        assert game.events_for(0, skip=marks[-1]) == []
         game.decide(chooser.action(question.legal))
     everything = game.events_for(0)
     for mark in marks:
-        assert game.events_for(0, since=mark) == everything[mark:]
+        assert game.events_for(0, skip=mark) == everything[mark:]
 
 
 @pytest.mark.parametrize("preset", ALL)

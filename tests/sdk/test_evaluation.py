@@ -70,9 +70,9 @@ class Recorded(EvaluationPolicy):
 
     of_options: list[float]
 
-    def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
+    def pick_options(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
         self.of_options = values[:, 0].tolist()
-        return super().chosen(batch, turn, values, inputs)
+        return super().pick_options(batch, turn, values, inputs)
 
 
 def options_in_arrays(policy: Recorded, batch: Batch, view: View) -> list[str]:

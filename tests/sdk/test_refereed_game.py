@@ -159,11 +159,11 @@ def test_a_decision_is_repeated_with_its_time_and_its_fault() -> None:
 
 def test_start_and_end_say_what_the_game_is() -> None:
     it = refereed()
-    info = it.info(1)
+    info = it.game_info(1)
     assert (info.game_id, info.seat, info.players) == (it.game.commitment[:16], 1, 2)
     assert (info.budget_us, info.bank_us) == (100, 1_000)
     assert info.commitment == it.game.commitment
-    end = played_on(it).end(1)
+    end = played_on(it).game_end(1)
     assert (end.seat, end.seed, end.is_void) == (1, SEED, False)
     assert (end.points, end.placements) == tuple(it.game.result())
 

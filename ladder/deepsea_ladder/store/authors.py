@@ -280,7 +280,7 @@ def chosen_name(name: str) -> str:
 
 def author_name(name: str) -> str:
     """Return the name of an author as it is stored. Raises `BundleError` if it is not allowed."""
-    name = names.person(name)
+    name = names.valid_author_name(name)
     if names.key(name) == MACHINE.name or names.key(name).startswith(ANONYMOUS):
         raise BundleError(f"the author's name {name!a} is not allowed: choose another one")
     return name

@@ -254,7 +254,7 @@ def admissible(
         _check_isolation(connection)
     if name is None:
         return None
-    names.checked("the bot's name", name)
+    names.valid_bot_name("the bot's name", name)
     bot = _own_bot(connection, author_id, name)
     if limits is not None and (bot is None or bot.state is BotState.WITHDRAWN):
         _check_number_of_bots(connection, author_id, limits)

@@ -30,7 +30,7 @@ from deepsea_referee.errors import UserError
 from deepsea_referee.system import SYSTEM
 from deepsea_rules.printable import printable
 from deepsea_sdk.bot import Bot, NewBot, check_new_bot
-from deepsea_sdk.errors import explained, formatted
+from deepsea_sdk.errors import exception_text, text_or_excuse
 from deepsea_sdk.launch import Parameters, apply_parameters
 
 MODULE_PREFIX = "_deepsea_bot_"
@@ -153,9 +153,9 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
             del sys.modules[name]
             raise UserError(
                 f"bot {bot.name!r} cannot be imported: {type(error).__name__}: "
-                f"{bot.own_paths(explained(partial(str, error)))}"
+                f"{bot.own_paths(text_or_excuse(partial(str, error)))}"
                 f"{_where(error, bot.own_paths(str(file)))}",
-                bot_error(explained(partial(formatted, error)), bot),
+                bot_error(text_or_excuse(partial(exception_text, error)), bot),
             ) from error
     return module
 
@@ -282,6 +282,7 @@ def _running_thread_line(thread: threading.Thread) -> str:
     """
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  (it is documented)
     frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame else []
+    # Python waits for the threads of a pool, although they are daemons.
     is_pooled = any(frame.f_globals.get("__name__") == _POOL for frame in frames)
     if not frames or (thread.daemon and not is_pooled):
         return ""

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, TextIO
 from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import one_line, printable
 from deepsea_sdk.bot import HINT, misspelling
-from deepsea_sdk.errors import explained
+from deepsea_sdk.errors import text_or_excuse
 
 if TYPE_CHECKING:
     from deepsea_referee.bots.resolve import BotSpec
@@ -365,7 +365,7 @@ def author_error(text: str, folder: Path | None) -> str:
 
 def bot_error(text: str, bot: BotSpec) -> str:
     """Return the author's part of a bot's error, with the author's paths; never raises."""
-    return explained(lambda: author_error(bot.own_paths(text), bot.home))
+    return text_or_excuse(lambda: author_error(bot.own_paths(text), bot.home))
 
 
 def error_line(error: str, without_prefix: str = "\n") -> str:

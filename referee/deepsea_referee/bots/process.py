@@ -47,7 +47,7 @@ from deepsea_rules.faults import Fault
 from deepsea_rules.printable import printable
 from deepsea_sdk.bot import HINT, TimeLeft
 from deepsea_sdk.entropy import fresh_token
-from deepsea_sdk.errors import explained
+from deepsea_sdk.errors import text_or_excuse
 from deepsea_sdk.launch import PARAMETERS, TOKEN
 
 START_PATIENCE = 6
@@ -334,7 +334,7 @@ class BotProcess:
             return "still running"
         self._stderr.finish()
         end_text = partial(self._end_text, self._process, when, words=words)
-        return explained(end_text, "how it ended")
+        return text_or_excuse(end_text, "how it ended")
 
     def _end_text(self, process: IsolatedProcess, when: str, *, words: bool) -> str:
         """Return how a process that has exited ended; for the arguments see `exit_text`."""
@@ -372,7 +372,7 @@ class BotProcess:
             printable(self.bot.own_paths(stream.tail.text()), keep="\n\t")
             for stream in (self._stdout, self._stderr)
         )
-        return stdout, explained(lambda: with_short_stack(stderr, self.bot.home))
+        return stdout, text_or_excuse(lambda: with_short_stack(stderr, self.bot.home))
 
     def _note(self, text: str) -> None:
         """Add a line of the referee to the stderr of a bot without the SDK, for its author."""

@@ -125,15 +125,15 @@ class PlainBotProcess(IsolatedProcess):
     def _set_limits(self) -> None:
         """Set the limits of the first process, which its children inherit."""
         limits = self._limits
-        for which, value in (
+        for limit_number, value in (
             (resource.RLIMIT_CORE, 0),
             (resource.RLIMIT_NOFILE, limits.open_files),
             (resource.RLIMIT_FSIZE, limits.file_bytes),
         ):
             try:
-                resource.prlimit(self.pid, which, (value, value))
+                resource.prlimit(self.pid, limit_number, (value, value))
             except (ProcessLookupError, ValueError, PermissionError):
-                continue
+                continue  # it has exited, or has a lower limit already
 
     def _look(self) -> None:
         """Kill the bot if its processes or their memory exceed a limit."""

@@ -178,7 +178,7 @@ def _outcome_check(
     If the program ran out of time, the check has failed for that reason alone.
     """
     if not ok and outcome.was_late:
-        return _check(name, False, f"no answer in {TIMEOUT_MS // 1000} s", TOO_LATE)
+        return _check(name, ok=False, found=f"no answer in {TIMEOUT_MS // 1000} s", remedy=TOO_LATE)
     return _check(name, ok, found, remedy)
 
 
@@ -329,9 +329,9 @@ def _sockets() -> Check:
     try:
         folder = cleanup.socket_folder()
     except OSError as error:
-        return _check("sockets", False, str(error.strerror))
+        return _check("sockets", ok=False, found=str(error.strerror))
     cleanup.remove_folder(folder)
-    return _check("sockets", True, f"in {folder.parent}")
+    return _check("sockets", ok=True, found=f"in {folder.parent}")
 
 
 def _programs() -> Check:
@@ -344,11 +344,11 @@ def _programs() -> Check:
     return _check("programs", not missing, found, INSTALL if "bwrap" in missing else "")
 
 
-def _remedy_for(words: str) -> str:
+def _remedy_for(message: str) -> str:
     """Return the remedy for an error message of bubblewrap; "" for an unknown one."""
-    if "size" in words or "Unknown option" in words:
+    if "size" in message or "Unknown option" in message:
         return "bubblewrap is too old: 0.7 or newer is needed"
-    if any(sign in words for sign in ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")):
+    if any(sign in message for sign in ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")):
         return NAMESPACES_BLOCKED
     return ""
 

@@ -66,17 +66,17 @@ def start_time(pid: int) -> int:
     The start time distinguishes a process from a later one with the same number.
     """
     fields = stat_fields(pid)
-    return int(fields[19]) if fields else 0
+    return int(fields[19]) if fields else 0  # field 22 of proc(5), starttime
 
 
-def has_ended(pid: int, began: int = 0) -> bool:
+def has_ended(pid: int, known_start: int = 0) -> bool:
     """Return True if a process has certainly ended; False if that is not known.
 
     /proc may hide a living process (`hidepid`, ProtectProc= of a unit), and cannot be read without
     a free descriptor.
 
-    began  the start time of the process, to distinguish it from a later one with the same number; 0
-           if it is not known
+    known_start  the start time of the process, to distinguish it from a later one with the same
+                 number; 0 if it is not known
     """
     try:
         fields = stat_fields(pid)
@@ -84,7 +84,9 @@ def has_ended(pid: int, began: int = 0) -> bool:
         return False
     if fields is None:
         return not _is_known(pid)
-    return fields[0] in (b"Z", b"X") or began not in (0, int(fields[19]))
+    is_dead = fields[0] in (b"Z", b"X")  # a zombie, or dead
+    start_ticks = int(fields[19])
+    return is_dead or known_start not in (0, start_ticks)
 
 
 def _is_known(pid: int) -> bool:

@@ -112,7 +112,7 @@ class ConfidenceSequence:
     def __init__(self, low: float, high: float, alpha: float = ALPHA) -> None:
         self._low = low
         self._width = high - low
-        self._log = math.log(2 / alpha)
+        self._log_limit = math.log(2 / alpha)
         self._limit = 2 / alpha
         """The capital of a gambler that excludes the mean against which it has bet."""
         self.count = 0
@@ -154,7 +154,7 @@ class ConfidenceSequence:
         """
         following = self.count + 1
         variance = (0.25 + self._squares) / following
-        return math.sqrt(2 * self._log / (variance * following * math.log(1 + following)))
+        return math.sqrt(2 * self._log_limit / (variance * following * math.log(1 + following)))
 
     def _play(self, x: float, bet: float) -> None:
         """Let the gamblers of all possible means bet on an observation, and exclude means.

@@ -114,7 +114,7 @@ class Replay:
 
         home  the folder of the bot's own files; None if the line is not wanted
         """
-        bot.on_game_start(self._whole.info(self.seat))
+        bot.on_game_start(self._whole.game_info(self.seat))
         for moment in self.moments():
             bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
@@ -127,7 +127,7 @@ class Replay:
             yield moment, action, take_note(bot), lines[-1] if lines else None
         for event in self._last_events:
             bot.on_event(event)
-        bot.on_game_end(self._whole.end(self.seat))
+        bot.on_game_end(self._whole.game_end(self.seat))
 
 
 class BotLine(NamedTuple):

@@ -96,7 +96,7 @@ def check_name(name: str) -> str:
     """
     from deepsea_referee.bots.resolve import sample_bots  # slow to import, and seldom needed
 
-    names.checked("the bot's name", name)
+    names.valid_bot_name("the bot's name", name)
     if names.key(name) in sample_bots():
         raise BundleError(f"the bot's name {name} is that of a sample bot: choose another one")
     return name

@@ -144,6 +144,7 @@ class Spsa:
         progress  the share of the search that is over with this step
         """
         self._steps.append((*self.pair(), lead))
+        # The gains fall from step to step as in Spall's paper; the module's header names it.
         gain = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
         # The two settings are 2 * move apart, so the slope along a number is lead / (2 * move).
         self.places.append(

@@ -57,14 +57,14 @@ from .units import (
     Orders,
     Runs,
     StrandedCargo,
-    asked_at_once,
-    asked_in_turn,
     check_orders,
-    checked,
+    checked_answers,
     in_order,
     levels,
     name_bits,
     runs_of,
+    runs_to_ask_at_once,
+    runs_to_ask_in_turn,
     singles,
 )
 
@@ -428,7 +428,7 @@ class Batch:
         rows = np.flatnonzero(self.may_declare(turn))
         if len(rows):
             part = turn.part(rows)
-            turns_back = checked(
+            turns_back = checked_answers(
                 policy.declare(self, part), part.diver, "b", "what the policy declares is"
             )
             self.decisions += len(rows)
@@ -450,7 +450,7 @@ class Batch:
 
         `turn` then has the divers' new places. Raise ValueError for sums that two dice cannot show.
         """
-        checked(sums, turn.diver, "i", "the dice is")
+        checked_answers(sums, turn.diver, "i", "the dice is")
         wrong = np.flatnonzero((sums < 2 * min(FACES)) | (sums > MOST_STEPS))
         if len(wrong):
             game = turn.of(np.arange(self.games))[wrong[0]]
@@ -545,7 +545,7 @@ class Batch:
         if len(on_unit):
             part = turn.part(on_unit)
             takes = policy.take(self, part, units[on_unit])
-            taking = on_unit[checked(takes, part.diver, "b", "what the policy takes is")]
+            taking = on_unit[checked_answers(takes, part.diver, "b", "what the policy takes is")]
         if len(may_drop):
             part = turn.part(may_drop)
             slots = self._checked_slots(policy.drop(self, part), part)
@@ -604,7 +604,7 @@ class Batch:
 
     def _checked_slots(self, slots: Array, turn: Turn) -> Array:
         """Return the policy's slots; raise IllegalAction for one that a diver has not filled."""
-        slots = checked(slots, turn.diver, "i", "what the policy drops is")
+        slots = checked_answers(slots, turn.diver, "i", "what the policy drops is")
         wrong = np.flatnonzero((slots < -1) | (slots >= turn.load))
         if len(wrong):
             first_wrong = turn.part(wrong[:1])
@@ -629,7 +629,7 @@ class Batch:
         load = self.note_drowned(games)
         cargo = self.by_seat(self.cargo).take(games, axis=0)
         home_rank = self.by_seat(self.home_rank).take(games, axis=0)
-        laid = clean_up.stranded(self.rules, place, load, cargo, self.by_chip)
+        laid = clean_up.stranded_cargo(self.rules, place, load, cargo, self.by_chip)
         trail = self.trail.take(games, axis=0)
         if policy.orders and self.rules.drop_order == "owner_choice" and len(laid.items):
             self._settle_orders(games, trail, place, laid, policy)
@@ -662,10 +662,10 @@ class Batch:
         if self.rules.top_up_tail_piles and not self.by_chip:
             for turn in range(self.players):
                 laying = runs.part(np.flatnonzero(runs.turn == turn))
-                rows = asked_in_turn(self.rules, trail, place, laid, laying)
+                rows = runs_to_ask_in_turn(self.rules, trail, place, laid, laying)
                 self._ask_orders(games, laid, laying.part(rows), policy)
         else:
-            rows = asked_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
+            rows = runs_to_ask_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
             self._ask_orders(games, laid, runs.part(rows), policy)
 
     def _ask_orders(self, games: Array, laid: StrandedCargo, runs: Runs, policy: Policy) -> None:
@@ -707,6 +707,7 @@ class Batch:
         other._divers[:] = self._divers[:, games]
         for name in ("cargo", "carried", "bank"):
             other.by_seat(getattr(other, name))[:] = self.by_seat(getattr(self, name))[games]
+        # A game is idle before its first dive (0) and after its last one (DIVES + 1).
         other.idle = int((other.dive % (DIVES + 1) == 0).sum())
         return other
 

@@ -49,7 +49,7 @@ class RandomPolicy(Policy):
         self._coins = np.zeros(0, bool)
 
     def _toss(self, count: int) -> Array:
-        """Return so many random booleans; they are drawn in stock."""
+        """Return so many random booleans, from a stock that is drawn in large blocks."""
         if len(self._coins) < count:
             octets = np.frombuffer(self._rng.bytes(max(4096, count)), np.uint8)
             self._coins = np.unpackbits(octets).view(bool)

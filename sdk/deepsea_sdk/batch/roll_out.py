@@ -125,7 +125,7 @@ def _play_on(
         end += len(own_trials)
         last_dive = given_state.dive if to_end_of == "dive" else DIVES
         # Laying the cargo of phase "order" may end the game, or begin the next dive.
-        state = _settled(given_state)
+        state = _after_orders(given_state)
         if state.phase == "over" or state.dive > last_dive:
             banks[rows] = [chip_bits(bank) for bank in state.bank]
             if state.phase != "over":
@@ -138,7 +138,7 @@ def _play_on(
     return results_of(banks, values, states[0].rules.tiebreak, drowned), starters
 
 
-def _settled(state: GameState) -> GameState:
+def _after_orders(state: GameState) -> GameState:
     """Return the state after its phase "order": all seats lay their cargo in pick-up order."""
     if state.phase == "order":
         state = state.clone()
@@ -259,7 +259,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
         )
     if state.phase in ("order", "over"):
         raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
-    trail, cargo = _packed(batch, state)
+    trail, cargo = _packed_trail_and_cargo(batch, state)
     # A game is idle before its first dive (0) and after its last one (DIVES + 1).
     batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
     batch.drowned[games] = 0  # unknown for earlier dives
@@ -290,7 +290,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
         batch.bank[divers] = chip_bits(state.bank[seat])
 
 
-def _packed(batch: Batch, state: GameState) -> tuple[Array, Array]:
+def _packed_trail_and_cargo(batch: Batch, state: GameState) -> tuple[Array, Array]:
     """Return a position's trail [WIDTH] and cargo [seats, SLOTS] as packed units.
 
     Raise ValueError with the place of a unit that does not fit.

@@ -53,7 +53,7 @@ LONGEST_APART = 3
 """Most chips of a stack under rules by which lost stacks fall apart into chips."""
 
 
-def checked(answers: Array, requested: Array, kinds: str, subject: str) -> Array:
+def checked_answers(answers: Array, requested: Array, kinds: str, subject: str) -> Array:
     """Return `answers` if they have the shape of `requested` and one of the dtype kinds in `kinds`.
 
     Otherwise raise ValueError with a message that begins with `subject`. The kinds are numpy's: "b"
@@ -92,6 +92,7 @@ def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
             order = order << _LEVEL_BITS | LEVEL_OF[chip] - 1
     # Twice the mean value of a chip: level 1 has the values 0 to 3, each level 4 points more.
     twice_worth = sum(8 * LEVEL_OF[chip] - 5 for chip in unit)
+    # The four fields of the module's header.
     return chip_bits(unit) | order << 32 | laid << 54 | twice_worth << 55
 
 
@@ -224,7 +225,7 @@ class StrandedCargo(NamedTuple):
     """[games] the number of items of each game."""
 
 
-def stranded(
+def stranded_cargo(
     rules: RuleSet, place: Array, load: Array, cargo: Array, by_chip: bool
 ) -> StrandedCargo:
     """Return the items of all divers with cargo, in the order in which they are laid.
@@ -383,7 +384,7 @@ def runs_of(laid: StrandedCargo, players: int) -> Runs:
     return Runs(first, sizes, diver, turn)
 
 
-def asked_at_once(
+def runs_to_ask_at_once(
     rules: RuleSet, trail: Array, laid: StrandedCargo, runs: Runs, name: Array
 ) -> Array:
     """Return the indices of the runs whose divers are asked, where each item takes the same room.
@@ -410,7 +411,7 @@ def asked_at_once(
     return np.flatnonzero(on_several_piles & differ)
 
 
-def asked_in_turn(
+def runs_to_ask_in_turn(
     rules: RuleSet, trail: Array, place: Array, laid: StrandedCargo, runs: Runs
 ) -> Array:
     """Return the indices of runs whose divers are asked, where stacks take more room than chips.
@@ -445,7 +446,7 @@ def check_orders(orders: Orders, chosen: Array, players: int) -> None:
 
     chosen  [divers, most items] places in pick-up order; those beyond a diver's items do not matter
     """
-    checked(chosen, orders.items, "i", "what the policy orders is")
+    checked_answers(chosen, orders.items, "i", "what the policy orders is")
     places = np.arange(chosen.shape[1])
     # Sorted, an order that has each place once is 0, 1, 2 ...
     ascending = np.sort(np.where(orders.inside(), chosen, places), axis=1)

@@ -116,13 +116,16 @@ def judge_many(decisions: Iterable[PlayedDecision], effort: Effort) -> list[Judg
     Trials go in rounds: each round has the next trials of all races that are not settled, as one
     batch.
     """
-    races = [_OpenJudgement(decision) for decision in decisions]
-    unsettled = races
-    while unsettled := [judging for judging in unsettled if judging.race.next_trials(effort)]:
-        requests = [judging.trials(judging.race.next_trials(effort)) for judging in unsettled]
-        for judging, scores in zip(unsettled, try_out(requests), strict=True):
-            judging.race.add([by_seat[judging.decision.view.to_move] for by_seat in scores], effort)
-    return [judging.judgement() for judging in races]
+    judgements = [_OpenJudgement(decision) for decision in decisions]
+    unsettled = judgements
+    while True:
+        unsettled = [judgement for judgement in unsettled if judgement.race.next_trials(effort)]
+        if not unsettled:
+            return [judgement.result() for judgement in judgements]
+        requests = [judgement.trials(judgement.race.next_trials(effort)) for judgement in unsettled]
+        for judgement, scores in zip(unsettled, try_out(requests), strict=True):
+            mover = judgement.decision.view.to_move
+            judgement.race.add([by_seat[mover] for by_seat in scores], effort)
 
 
 def try_out(requests: Sequence[Trials]) -> list[Scores]:
@@ -159,7 +162,7 @@ class _OpenJudgement:
         states = [self.after[option] for option in self.race.running]
         return Trials(decision.view, decision.stream, numbers, states, decision.view.dive)
 
-    def judgement(self) -> Judgement:
+    def result(self) -> Judgement:
         """Return the judgement; the race has to be over."""
         race, actions = self.race, self.decision.options
         kind = self.decision.view.kind

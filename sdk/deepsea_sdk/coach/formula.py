@@ -387,10 +387,10 @@ def chance_sum(
         next_walk = min(unfinished, key=lambda walk: walk.when)
         if next_walk.die is None:
             _reveal(next_walk, unfinished, revealed, total)
-            next_walk.go_on()
+            next_walk.advance()
         elif next_walk.die in rolled:
             total.add_late((next_walk, next_walk.die), next_walk.roll())
-            next_walk.go_on()
+            next_walk.advance()
         else:
             die = next_walk.die
             rolled.add(die)
@@ -403,7 +403,7 @@ def chance_sum(
                 walk.expect(die)
             total.add(_sum([walk.roll() for walk in walks_at_die]), later_games)
             for walk in walks_at_die:
-                walk.go_on()
+                walk.advance()
         total.release()
     return total.luck
 
@@ -421,7 +421,7 @@ def _reveal(
         if chip not in revealed:
             unseen = unseen_values(LEVEL_OF[chip], revealed)
             cases = sorted(set(unseen))
-            walks_with_chip = [walk for walk in unfinished if walk is first or walk.has(chip)]
+            walks_with_chip = [walk for walk in unfinished if walk is first or walk.has_chip(chip)]
             ways = [unseen.count(value) for value in cases]
             outcome = cases.index(values[chip])
             events = [(walk.leads_with(chip, cases), ways, outcome) for walk in walks_with_chip]
@@ -531,9 +531,9 @@ class _Walk:
         """The roll of this step; None if it is a reveal."""
         self.when: tuple[float, ...] = ()
         """Sort key of the step among the events of all games."""
-        self.go_on()
+        self.advance()
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """Go to the next chance event.
 
         Its sort key `when` has the dive, the turn, and the seat's place in the order of turns.
@@ -575,7 +575,7 @@ class _Walk:
         """
         self._expected[die] = self.known.copy()
 
-    def has(self, chip: int) -> bool:
+    def has_chip(self, chip: int) -> bool:
         """Return True if a seat has brought this chip home or carries it."""
         assert self.step is not None
         state = self.step.before.state

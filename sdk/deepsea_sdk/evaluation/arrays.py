@@ -165,9 +165,12 @@ def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
 
 
 def mover_values(net: Net, batch: Batch, games: Array) -> Array:
-    """Return the values for the seats to move between two turns, with their best declaration."""
+    """Return the values for the seats to move at the start of a turn, after their best declaration.
+
+    Where a seat may choose, it is the larger of the values of going on and of turning back.
+    """
     facts = facts_of(batch, games, batch.to_move[games], 0)
-    facts.rolls = 1.0
+    facts.rolls = 1.0  # the own divers are those to move, and roll after their declaration
     values = net(columns(facts))
     has_choice = batch.may_declare(batch.turn(games))
     if has_choice.any():
@@ -205,9 +208,9 @@ class EvaluationPolicy(Policy):
         """
         inputs = np.concatenate([columns(facts) for facts in options])
         values = self.net(inputs).reshape(len(options), -1)
-        return self.chosen(batch, turn, values, inputs)
+        return self.pick_options(batch, turn, values, inputs)
 
-    def chosen(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
+    def pick_options(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
         """Return the best option of each diver; a training overrides it to vary the choices.
 
         values  [options, games]

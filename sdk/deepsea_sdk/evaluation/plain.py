@@ -36,6 +36,7 @@ from deepsea_sdk.policies import MANY_TURNS, MEAN_VALUES, home_chances, mean_wor
 def standings(dive: int, points: Sequence[float], weights: Weights | None = None) -> list[float]:
     """Return the value for each seat of its banked points at the end of a dive."""
     if dive < DIVES:
+        # The logistic curve of a lead, written as a tanh; a seat against itself adds 0.
         spread = 2 * (weights or sdk_weights(len(points))).spreads[dive - 1]
         ahead = [sum([math.tanh((own - other) / spread) for other in points]) for own in points]
     else:  # after the last dive, a lead of any size has won

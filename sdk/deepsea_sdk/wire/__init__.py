@@ -89,7 +89,7 @@ class RequestWriter:
         request = self._game_id_field + short_fields + framed(_VIEW, self._views.write(view))
         if events_sent is None:
             return request
-        return request + self._log.since(events_sent, view.known)
+        return request + self._log.fields_after(events_sent, view.known)
 
 
 @lru_cache(maxsize=4096)

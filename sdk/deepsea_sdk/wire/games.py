@@ -184,8 +184,8 @@ class EventLog:
         self._by_knowledge: dict[tuple[int | None, ...], bytes] = {}
         """Bytes of other events, by the event's number and the seat's values of its chips."""
 
-    def since(self, skipped: int, known: Mapping[int, int]) -> bytes:
-        """Return the field `events` of a request, without the first `skipped` events.
+    def fields_after(self, skipped: int, known: Mapping[int, int]) -> bytes:
+        """Return the fields `events` of a request, without the first `skipped` events.
 
         known  the values that the seat knows, as in its view
         """
@@ -195,14 +195,15 @@ class EventLog:
         new = common[skipped:]
         if None in new:
             new = [
-                self._as_known(number, known) if data is None else data
+                self._bytes_for_knowledge(number, known) if data is None else data
                 for number, data in enumerate(new, skipped)
             ]
         return b"".join(cast(list[bytes], new))
 
-    def _as_known(self, number: int, known: Mapping[int, int]) -> bytes:
+    def _bytes_for_knowledge(self, number: int, known: Mapping[int, int]) -> bytes:
         """Return the bytes of an event for a seat with these known values."""
         event = self._engine_events[number]
+        # Seats that know the same values of the banked chips get the same bytes.
         key = (number, *map(known.get, banked_chips(event)))
         data = self._by_knowledge.get(key)
         if data is None:
@@ -218,7 +219,7 @@ def _field(event: EngineEvent, known: Mapping[int, int]) -> bytes:
 def event_to_wire(event: EngineEvent, known: Mapping[int, int]) -> bytes:
     """Return the bytes of a `pb.Event` for a viewer with these known values, by chip id."""
     if isinstance(event, TurnPlayed):
-        return framed(_TURN, _turn(event))
+        return framed(_TURN, _turn_bytes(event))
     numbers, stacks = units_to_wire(event.trail[1:], event.laid)
     piles = [pb.Stack.FromString(stack) for stack in stacks]
     if isinstance(event, CleanedUp):
@@ -247,7 +248,7 @@ def event_to_wire(event: EngineEvent, known: Mapping[int, int]) -> bytes:
     return pb.Event(dive=dive).SerializeToString()
 
 
-def _turn(turn: TurnPlayed) -> bytes:
+def _turn_bytes(turn: TurnPlayed) -> bytes:
     """Return the bytes of a `pb.TurnEvent`.
 
     Most events are turns, and all their numbers are small.

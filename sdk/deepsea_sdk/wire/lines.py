@@ -48,7 +48,7 @@ def hello_line() -> bytes:
 
 def ready_from_line(line: bytes) -> frozenset[str]:
     """Return the features in a bot's first line. Raise `WireError` for any other line."""
-    message = _object(line)
+    message = _parsed_object(line)
     features = message.get("features", [])
     if message.get("type") != "ready":
         raise WireError(f'its first line is {_shown(line)}, and not {{"type":"ready"}}')
@@ -59,7 +59,7 @@ def ready_from_line(line: bytes) -> frozenset[str]:
 
 def answer_from_line(line: bytes) -> Answer:
     """Return the answer in a line. Raise `WireError` for any other line."""
-    message = _object(line)
+    message = _parsed_object(line)
     if message.get("type") != "answer":
         raise WireError(f"it wrote {_shown(line)}, which is no answer")
     request_id, action = message.get("id"), message.get("action", "")
@@ -99,14 +99,14 @@ def _number(value: object) -> float:
 def lines_of(data: bytes) -> tuple[bytes, list[str]]:
     """Return the lines of a `pb.PlayResponse`, and the texts of its faults for the bot's author."""
     message = pb.PlayResponse.FromString(data)
-    lines = b"".join([_line(item) for item in _objects(message)])
+    lines = b"".join([_line(item) for item in _line_objects(message)])
     return lines, [fault.message for fault in message.faults]
 
 
-def _objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
-    """Yield the objects of a message's lines: starts, faults, requests, results, goodbye."""
+def _line_objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
+    """Yield the JSON objects of a message's lines: starts, faults, requests, results, goodbye."""
     for start in message.starts:
-        yield _start(start)
+        yield _start_object(start)
     for fault in message.faults:
         yield {
             "type": "fault",
@@ -116,15 +116,15 @@ def _objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
             "forfeit": fault.forfeit,
         }
     for request in message.requests:
-        yield _decide(request)
+        yield _request_object(request)
     for result in message.results:
-        yield _end(result)
+        yield _result_object(result)
     if message.HasField("goodbye"):
         yield {"type": "goodbye", "reason": message.goodbye.reason}
 
 
-def _start(message: pb.GameStart) -> dict[str, object]:
-    """Return the object of a game's start."""
+def _start_object(message: pb.GameStart) -> dict[str, object]:
+    """Return the JSON object of a game's start."""
     info = start_from_wire(message)
     return {
         "type": "start",
@@ -137,8 +137,8 @@ def _start(message: pb.GameStart) -> dict[str, object]:
     }
 
 
-def _decide(message: pb.DecisionRequest) -> dict[str, object]:
-    """Return the object of a request; its deadline is budget and bank together."""
+def _request_object(message: pb.DecisionRequest) -> dict[str, object]:
+    """Return the JSON object of a request; its deadline is budget and bank together."""
     return {
         "type": "decide",
         "id": message.request_id,
@@ -147,13 +147,13 @@ def _decide(message: pb.DecisionRequest) -> dict[str, object]:
         "deadline_ms": (message.budget_us + message.bank_us) // 1000,
         "budget_ms": message.budget_us // 1000,
         "game_id": message.game_id,
-        "view": _view(message.view),
+        "view": _view_object(message.view),
         "events": events_from_wire(message.events),
     }
 
 
-def _view(view: pb.View) -> dict[str, object]:
-    """Return the object of a view."""
+def _view_object(view: pb.View) -> dict[str, object]:
+    """Return the JSON object of a view; `[:]` makes lists of protobuf's containers."""
     return {
         "seat": view.seat,
         "dive": view.dive,
@@ -180,8 +180,8 @@ def _view(view: pb.View) -> dict[str, object]:
     }
 
 
-def _end(message: pb.GameResult) -> dict[str, object]:
-    """Return the object of a game's end."""
+def _result_object(message: pb.GameResult) -> dict[str, object]:
+    """Return the JSON object of a game's end."""
     end = result_from_wire(message, seat=0)  # the line does not name the seat
     return {
         "type": "end",
@@ -201,7 +201,7 @@ def _line(message: Mapping[str, object]) -> bytes:
     return _write(message).encode() + b"\n"
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parsed_object(line: bytes) -> dict[str, Any]:
     """Return the JSON object of a line. Raise `WireError` for any other line."""
     try:
         # json would also decode bytes as UTF-16. Some languages begin with a byte order mark.
