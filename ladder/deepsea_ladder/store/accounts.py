@@ -471,7 +471,9 @@ def _note_secret(
 
 def _code_line(row: Row[Any]) -> CodeLine:
     """Return the description of the code in a row of `_SECRETS_WITH_AUTHORS`, without the code."""
-    return CodeLine(Int64(row.id), "", row.author or "", utc_time(row.expires_at))
+    return CodeLine(
+        id=Int64(row.id), code="", author=row.author or "", expires_at=utc_time(row.expires_at)
+    )
 
 
 def _token_line(row: Row[Any]) -> TokenLine:
