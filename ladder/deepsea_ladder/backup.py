@@ -120,9 +120,9 @@ def unfinished_copies(store: Store) -> list[Path]:
 def differences(store: Store, *, records: bool = False) -> list[str]:
     """Return everything that is wrong with a ladder's stored data, one line each.
 
-    Those are damaged or senseless values and broken references, or else the differences of every
-    season, which cannot be computed from damaged tables. With `records` every game is also played
-    again from its record.
+    If tables have damaged or senseless values or broken references, only those are returned, since
+    nothing can be computed from them. Else they are the differences of every season. With
+    `records` every game is also played again from its record.
     """
     lines = find_damage(store.database)
     if lines:

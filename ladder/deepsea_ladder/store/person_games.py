@@ -162,7 +162,7 @@ class PersonGames(TaskLine[PersonGame]):
                 reason = "its person dropped it"
                 _TASKS.end(connection, row.id, now_ms, TaskState.VOID, words=reason)
             elif row.state is TaskState.ASKED:
-                _update_row(connection, row.id, answer="")
+                _update_row(connection, row.id, answer="")  # the default action
                 _TASKS.end(connection, row.id, now_ms, TaskState.QUEUED)
             else:
                 # A runner has it or will lease it; readers are shown that the person left.
