@@ -202,8 +202,7 @@ def _trials(end: Literal["game", "dive"], scale: Scale) -> Iterator[Row]:
 
 
 def _races(games: int) -> tuple[float, float]:
-    """Microseconds for a roll-out of the coach in games that are judged together: in batches, and
-    one by one."""
+    """Return the microseconds of a roll-out of the coach, in batches and one by one."""
     decisions: list[PlayedDecision] = []
     for number in range(games):
         game = play([Heuristic, Greedy, Cautious, Steady], seed=f"races {number}")

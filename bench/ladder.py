@@ -1,4 +1,4 @@
-"""Figures of the ladder's arithmetic. Run it with the packages installed:
+"""Figures of the ladder's arithmetic.
 
     python bench/ladder.py refold     games per second that ratings are folded at
     python bench/ladder.py pairing    time to pair 10,000 bots
@@ -352,8 +352,10 @@ def newcomer(seats: int = 4, bots: int = 60, ladders: int = 60, trial: int = 100
 
 
 def _placed(source: Source, bots: int, seed: int, trial: int) -> list[float]:
-    """For one ladder: the newcomer's games until it is placed and the ladder's; and after each
-    number of its games its squared error, its variance, and the ladder's games."""
+    """Return the games of a newcomer and of one ladder until the newcomer is placed.
+
+    After each number of its games: its squared error, its variance, and the ladder's games.
+    """
     chance = RandomStream(f"newcomer/{seed}".encode(), "skills")
     skills = [PARAMETERS.sigma * normal(chance) for _ in range(bots + 1)]
     known = {bot: Rating(PARAMETERS.mu + skills[bot] + normal(chance), 1.0) for bot in range(bots)}

@@ -276,8 +276,10 @@ def _growth(what: str, first: float, last: float) -> Row:
 def _page_costs(
     path: Path, newest: str, requests: int
 ) -> Iterator[tuple[str, tuple[float, float]]]:
-    """The server's CPU milliseconds of pages and calls that were not kept, each with those of a
-    page that shows the same at any time, which says how fast the machine is."""
+    """Return the server's CPU milliseconds of pages and calls that were not kept.
+
+    Each is beside that of a page that always shows the same, which says how fast the machine is.
+    """
     paths = {
         "standings": "/",
         "a bot": f"/bots/{web_store.VETERAN}",

@@ -159,8 +159,11 @@ def postgres() -> Iterator[Postgres]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of the store on SQLite, and on PostgreSQL if it is marked `databases`, or else
-    before a release; one of a module with `KINDS` runs on these."""
+    """Run a test of the store on SQLite, and on PostgreSQL where that may go otherwise.
+
+    That is if it is marked `databases`, and before a release; a test of a module with `KINDS` runs
+    on these.
+    """
     given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "kind" in metafunc.fixturenames and not any("kind" in names for names in given):
         both = getattr(metafunc.module, "KINDS", ["sqlite", "postgresql"])

@@ -1,13 +1,16 @@
 """One word for one thing: former words, and phrases that hide what they mean, are in no file.
 
-Each row of `FORMER` names a pattern, where it is looked for, and the word that is meant. The
-glossary (docs/glossary.md) says what each word stands for.
+The glossary (docs/glossary.md) says what each word stands for, and has a table of words that are
+not used, with what to write. Each row of `FORMER` has a pattern for what a word alone cannot say,
+and where it is looked for. Docstrings begin with a noun or a verb.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -94,3 +97,89 @@ def test_a_former_word_is_gone(former: Former) -> None:
 def test_the_glossary_is_linked() -> None:
     for page in ("README.md", "CONTRIBUTING.md"):
         assert "docs/glossary.md" in (ROOT / page).read_text(encoding="utf-8")
+
+
+REPLACED = re.findall(
+    r"^\| `(.+?)` \| (.+?) \|$",
+    (ROOT / "docs/glossary.md")
+    .read_text(encoding="utf-8")
+    .partition("## Words that are not used")[2],
+    re.MULTILINE,
+)
+"""Pairs of a word that is not used, and what to write, from the glossary."""
+
+
+@pytest.mark.parametrize(("word", "meant"), REPLACED)
+def test_a_word_that_the_glossary_replaces_is_not_used(word: str, meant: str) -> None:
+    folders = ("sdk", "referee", "ladder", "arena", "web", "cli", "docs", "README.md")
+    found = subprocess.run(
+        ("git", "grep", "-I", "-n", "-w", "-F", "-e", word, "--", *folders),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.splitlines()
+    found = [line[:150] for line in found if not line.startswith("docs/glossary.md:")]
+    assert found == [], f"write: {meant}"
+
+
+PACKAGES = ("sdk", "referee", "ladder", "arena", "web", "cli", "sample_bots")
+RELATIVE = frozenset(
+    [
+        "And",
+        "As",
+        "By",
+        "For",
+        "From",
+        "How",
+        "In",
+        "It",
+        "Its",
+        "Like",
+        "Of",
+        "So",
+        "Than",
+        "That",
+        "Their",
+        "These",
+        "They",
+        "This",
+        "Those",
+        "What",
+        "Where",
+        "Whether",
+        "Which",
+        "Who",
+        "Whose",
+        "With",
+    ]
+)
+"""First words of docstrings that go on with something else, or have a clause for a subject."""
+
+
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the docstrings of a module, its classes, functions and fields."""
+    for node in ast.walk(ast.parse(source)):
+        statements = getattr(node, "body", None)
+        if not isinstance(statements, list):
+            continue
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        for place, statement in enumerate(statements):
+            if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+                continue
+            of_block = place == 0 and isinstance(node, documented)
+            of_field = place > 0 and isinstance(statements[place - 1], ast.Assign | ast.AnnAssign)
+            if (of_block or of_field) and isinstance(statement.value.value, str):
+                yield statement.lineno, statement.value.value
+
+
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_docstrings_begin_with_a_noun_or_a_verb(folder: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:80]}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "_pb" not in path.parts
+        for line, text in docstrings(path.read_text(encoding="utf-8"))
+        if (text.split() or [""])[0] in RELATIVE
+    ]
+    assert found == []

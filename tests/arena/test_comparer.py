@@ -160,7 +160,7 @@ SEASON = Season(
 
 
 def lease(kept: tuple[bytes, ...] = (), cpu_ms: int = 10**6) -> ComparisonLease:
-    """greedy against cautious."""
+    """Greedy against cautious."""
     mine, other = (
         BotVersion(id=number, bot="mine", author="ada", number=number, digest="", created_at=0)
         for number in (2, 1)

@@ -1,5 +1,7 @@
-"""docs/bots.md says what is so: its bot.toml, its limits, its exclusions, its digest, its names;
-so does docs/languages.md of a bot's limits and its bot.toml."""
+"""docs/bots.md is true: its bot.toml, its limits, its exclusions, its digest, its names.
+
+docs/languages.md is true of a bot's limits and its bot.toml.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""docs/cli.md and docs/ladder.md name every command, argument and option, and no other; examples
-print what the pages say."""
+"""docs/cli.md and docs/ladder.md name every command, argument and option, and no other.
+
+Examples print what the pages say.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""compare, new, check, debug, branch, show --seat and match --in-process: what is printed, and
-which status says what."""
+"""Output and exit status of compare, new, check, debug, branch and match --in-process."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from . import ladder
 
 
 def to_compare(store: Store, **verdicts: Any) -> None:
-    """Give a store anna with two versions, dan with one, and the panel: ben, and cleo, who is
-    withdrawn."""
+    """Submit anna with two versions, dan with one, and the panel: ben, and cleo, withdrawn."""
     for name in ("anna", "ben", "cleo", "dan"):
         ladder.submit(store, name)
     ladder.submit(store, "anna", "anna, once more")

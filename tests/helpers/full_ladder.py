@@ -97,7 +97,6 @@ class StoreClock:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Be the clock of the stores that are opened from now on."""
-
         with connecting(lambda connection: connection.create_function("julianday", 1, self._days)):
             yield
 

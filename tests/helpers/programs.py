@@ -246,8 +246,10 @@ def needs_sandbox() -> None:
 
 
 def needs_groups() -> Hierarchies:
-    """The control groups of bots. Skips the test where nobody gives this process any; where they
-    are given it is a fault that bots have no bounds."""
+    """Return the control groups of bots; skip the test where this process gets none.
+
+    Where they are given it is a fault that bots have no bounds.
+    """
     places = cgroup.hierarchies()
     if places.memory is None or places.pids is None:
         found = cgroup.mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))

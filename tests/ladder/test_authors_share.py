@@ -45,8 +45,10 @@ class Author:
 
 @dataclass
 class Ladder:
-    """A ladder whose games take no time, as the matchmaker sees it. A version's rating has what
-    its games have told: it is its author's skill once it is no longer provisional."""
+    """A ladder whose games take no time, as the matchmaker sees it.
+
+    A version's rating is its author's skill once it is no longer provisional.
+    """
 
     authors: list[Author]
     rotations: list[frozenset[int]] = field(default_factory=list)

@@ -37,8 +37,10 @@ run(Mine)
 
 
 def searched(ranges: Sequence[Range], best: Values, seed: int, steps: int = 200) -> Values:
-    """The result of a search for the top of a quadratic, which is 0.5 above its value a range away;
-    the noise of a step is a fifth of that."""
+    """Search for the top of a quadratic, which is 0.5 above its value a range away.
+
+    The noise of a step is a fifth of that.
+    """
     search, noise = Spsa(ranges, seed_from_text(str(seed))), rng(f"noise {seed}")
 
     def strength(values: Values) -> float:

@@ -142,7 +142,7 @@ def test_no_call_stands_in_the_table_twice() -> None:
 
 
 def test_numbers_agree_with_libseccomp() -> None:
-    """libseccomp keeps its own tables; names that an older one does not know are passed over."""
+    """Libseccomp keeps its own tables; names that an older one does not know are passed over."""
     library = ctypes.util.find_library("seccomp")
     if library is None:
         pytest.skip("needs libseccomp (libseccomp2)")

@@ -1,5 +1,7 @@
-"""Everything at once, from one seed: two runners with real workers and bots and two servers on one
-ladder, which are killed at random, as connections of a database are cut.
+"""Random kills of everything at once, from one seed.
+
+Two runners with real workers and bots and two servers on one ladder are killed at random, as
+connections of a database are cut.
 
 In every run tests/arena/test_kills.py goes through the moments of each kind of task, one by one.
 """

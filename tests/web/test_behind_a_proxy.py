@@ -1,5 +1,7 @@
-"""The class of docs/server.md, behind nginx and Caddy with their settings in deploy/; and proxies
-as Debian installs them, whose requests are never taken for those of this machine."""
+"""The class of docs/server.md, behind nginx and Caddy with their settings in deploy/.
+
+Requests of proxies as Debian installs them are never taken for those of this machine.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ def started_caddy(folder: Path, site: str) -> Iterator[None]:
 
 
 def nginx(folder: Path, made: Made, proxy: int, pages: int) -> AbstractContextManager[None]:
-    """nginx with its settings in deploy/."""
+    """Nginx with its settings in deploy/."""
     changes = {
         "listen 443": f"listen 127.0.0.1:{proxy}",
         "ladder.school.example": "localhost",
@@ -106,7 +108,7 @@ def caddy(folder: Path, made: Made, proxy: int, pages: int) -> AbstractContextMa
 def bare_nginx(
     folder: Path, proxy: int, pages: int, parameters: str = ""
 ) -> AbstractContextManager[None]:
-    """nginx with `proxy_pass` in its default site, and nothing else."""
+    """Nginx with `proxy_pass` in its default site, and nothing else."""
     passing = f"location / {{\nproxy_pass http://127.0.0.1:{pages};\n{parameters}}}\n"
     return started_nginx(folder, f"server {{\nlisten 127.0.0.1:{proxy};\n{passing}}}\n")
 

@@ -119,8 +119,7 @@ def test_one_that_failed_says_why_and_may_be_asked_for_again(world: World) -> No
 
 @pytest.fixture
 def many(tmp_path: Path) -> Iterator[Store]:
-    """A ladder with sixteen games of four bots that choose at random, all with an analysis of what
-    ben did."""
+    """Play sixteen games of four bots that choose at random, with an analysis of ben in each."""
     with Store.open(ladder.played(tmp_path / "ladder.db", games=16, crashing={})) as store:
         for number in range(1, 17):
             settings = AnalysisSettings(Effort.of(4), bot="ben v1")

@@ -1,5 +1,7 @@
-"""Pages that are kept: for a second, and for as long as nothing changes of what is over; they are
-the same for everybody, and cost a member no more than a visitor."""
+"""Pages that are kept for a second, and for as long as a game or season that is over is the same.
+
+They are the same for everybody, and cost a member no more than a visitor.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Texts that no store has: control characters and half surrogate pairs, refused for every page,
-form and method, on each database, before anything is asked of it."""
+"""Texts that no store has: control characters and half surrogate pairs.
+
+They are refused for every page, form and method, on each database, before a statement is sent.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a page that is made anew costs: statements and transactions of the database, and the modules
-of this program through which a request goes."""
+"""The cost of a page that is made anew: statements, transactions, and modules of a request."""
 
 from __future__ import annotations
 

@@ -225,8 +225,10 @@ def rewrite_record(store: Store, game_id: str) -> None:
 
 
 def everything_sent(world: World, person: Person, address: str) -> list[bytes]:
-    """All that the site sends of a game to its person: page, list, stream, JSON, with what it
-    refuses; of one that is over it gives everything away to everybody, but not on these."""
+    """Return all that the site sends of a game to its person: page, list, stream, JSON, refusals.
+
+    Of a game that is over it gives everything away to everybody, but not on these.
+    """
     game_id = address.rpartition("/")[2]
     addresses = [address, "/play"]
     if not world.service.store.person_games.get(game_id).state.is_final:

@@ -30,8 +30,7 @@ IN_EVERY_RUN = (*IN_THE_DARK, "/pairs?season=s1", "/start")
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The site of a ladder with games of six bots in two seasons, a former version, a newcomer and
-    an elimination."""
+    """Serve a ladder with six bots in two seasons, a former version, a newcomer, an elimination."""
     path = tmp_path_factory.mktemp("site") / "ladder.db"
     with ladder.created(path) as store:
         season = ladder.stocked(store, 6)

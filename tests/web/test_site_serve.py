@@ -368,8 +368,7 @@ def test_other_programs_of_a_machine_without_a_name_are_asked_without_tls(
 
 
 def check_cookies(reader: HTTPSConnection, origin: str, token: str) -> None:
-    """Log in: each cookie is this host's, over TLS, and not one from before; one with a right is
-    unseen by scripts."""
+    """Log in: each cookie is this host's, over TLS, and new; scripts see none with a right."""
     flags = {"Path=/", "Secure", "HttpOnly", "SameSite=Lax"}
     reader.request("GET", "/play")
     answer = reader.getresponse()

@@ -114,8 +114,10 @@ async def test_an_address_without_tokens_holds_few_exports(played: Store) -> Non
 
 
 async def exported(store: Store, times_us: Iterable[int]) -> tuple[list[bytes], bool]:
-    """The parts of an export for a reader who takes these times for them, and none for more of
-    them; whether it has ended."""
+    """Return the parts of an export for a reader of these times, and True if it has ended.
+
+    Further parts take the reader no time.
+    """
     clock, sent, times = ManualClock(), list[Message](), iter(times_us)
     gateway = Gateway(a_service(store), clock)
 

@@ -164,7 +164,7 @@ class Page(Generic[T]):
     subject: Subject | None = None
     """The game or season that it is about; None if what it shows is never over."""
     nav: str | None = None
-    """Its name in the navigation; None if it is not linked there."""
+    """The page's name in the navigation; None if it is not linked there."""
     shows_deadline: bool = False
     """True if it shows a deadline, and so differs for authors who have more time than others."""
 

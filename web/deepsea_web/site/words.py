@@ -18,7 +18,7 @@ from deepsea_rules.printable import one_line
 SOON_S = 100
 """Seconds of a wait from which on pages also say when it ends."""
 NOTHING = "–"
-"""What a table shows where there is no value."""
+"""The text of a table's cell without a value."""
 SCOPES = {
     "read": "read what is yours",
     "submit": "submit and withdraw bots",

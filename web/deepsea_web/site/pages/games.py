@@ -412,7 +412,7 @@ class SeatRequest(NamedTuple):
     asked: int = 0
     """Number of the question that it answers; 0 for "next"."""
     action: str = ""
-    """Of "answer": the action, or the key that stands for it."""
+    """The action of an "answer", or the key that stands for it; else empty."""
 
 
 SEAT_REQUESTS = ("answer", HINT, "play on", "drop", NEXT)
