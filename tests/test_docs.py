@@ -305,6 +305,18 @@ def test_targets_of_make_that_are_named_exist(page: str) -> None:
     assert set(re.findall(r"`make ([a-z-]+)", read(page))) <= targets
 
 
+NAMED_IN_A_FILE = re.compile(r"\]\(([^)#\s]+\.py)\)[,:]? \(?((?:(?: and )?`\w+`)+)")
+"""A link to a module with names of its functions behind it."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_functions_that_stand_behind_a_link_to_their_module_are_in_it(page: str) -> None:
+    for path, words in NAMED_IN_A_FILE.findall(read(page)):
+        code = (ROOT / page).parent.joinpath(path).read_text(encoding="utf-8")
+        for name in re.findall(r"\w+(?=`)", words):
+            assert re.search(rf"\b{name}\b", code), f"{page}: {name} is not in {path}"
+
+
 def test_hooks_before_a_commit_are_what_make_check_runs() -> None:
     entries = re.findall(r"^ +entry: (.+)$", read(".pre-commit-config.yaml"), re.M)
     recipe = [words for words in make_recipe("check") if not {"pip", "compileall"} & {*words}]
