@@ -65,6 +65,7 @@ def test_a_job_names_the_seats_whose_version_made_a_game_of_the_season_void(stor
     assert sorted(len(job.suspects) for job in jobs) == [0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)  # whose plan it reads
 def test_suspects_are_found_without_a_look_at_all_attempts(store: Store) -> None:
     season = store.seasons.get("s1")
     with counted(store) as sent:
