@@ -68,6 +68,7 @@ def own_traceback(error: BaseException) -> str:
     """
 
     def text() -> str:
+        """Return the text from the first frame outside of the SDK; its last line is the error."""
         frame: TracebackType | None = error.__traceback__
         while frame is not None and _is_sdk(frame):
             frame = frame.tb_next

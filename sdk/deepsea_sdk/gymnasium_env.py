@@ -244,9 +244,12 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
             [self._learners, *policies], np.zeros((self.num_envs, self.players), int)
         )
         self._dice = RandomDice(rng)
-        first = int(rng.integers(self.players)) if self._fixed_seat is None else self._fixed_seat
-        # `_begin` takes the next seat in each game, hence one less.
-        self._seat[:] = first if self._fixed_seat is not None else first + self._games - 1
+        if self._fixed_seat is not None:
+            self._seat[:] = self._fixed_seat
+        else:
+            # The seats of the games go round the table from a random one on. `_begin` takes the
+            # next seat in each game, hence one less.
+            self._seat[:] = int(rng.integers(self.players)) + self._games - 1
         self._kind[:] = NOTHING
         self._begin(self._games)
         self._play_on(self._games)
@@ -358,6 +361,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """Return the observations and the `info` of all games."""
         features_many(self.batch, self._games, self._seat, self._kind, self._rows)
         self._legal = masks_many(self.batch, self._games, self._kind)
+        # Gymnasium's form: the array `_NAME` says in which environments the entry NAME is set.
         everywhere = np.ones(self.num_envs, bool)
         return self._rows.copy(), {
             "action_mask": self._legal.copy(),

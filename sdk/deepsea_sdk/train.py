@@ -156,6 +156,7 @@ def begin(settings: Settings) -> Progress:
         (rng.normal(0, 1 / np.sqrt(inputs), (inputs, outputs)).astype(F32), np.zeros(outputs, F32))
         for inputs, outputs in pairwise(sizes)
     ]
+    # The last layer ignores its inputs at first: weights 0 and the bias 0.5.
     layers.append((np.zeros((sizes[-1], 1), F32), np.full(1, 0.5, F32)))
     arrays = [array for layer in layers for array in layer]
     moments = [(np.zeros_like(array), np.zeros_like(array)) for array in arrays]

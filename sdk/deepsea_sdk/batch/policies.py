@@ -154,6 +154,7 @@ class SteadyPolicy(Policy):
         without = _HOME.take(index + _ROW.take(row))
         without *= self._next_unit
         without *= twice_points * 0.5
+        # The threshold of the first unit, by dive; plus 4 for a diver with a load, where it is 0.
         without += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
         # The same with one unit more on the diver, and one more that all breathe for.
         index += _PER_LOAD

@@ -398,6 +398,7 @@ def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
     for level in LEVELS:
         hidden = [chip - 1 for chip in CHIPS if LEVEL_OF[chip] == level and chip not in view.known]
         if hidden:
+            # Sorting random keys gives a random order for each trial.
             order = rng.random((trials, len(hidden))).argsort(axis=1)
             values[:, hidden] = np.array(view.unseen(level), np.uint8)[order]
     for chip, value in view.known.items():

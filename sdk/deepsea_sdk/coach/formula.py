@@ -534,9 +534,11 @@ class _Walk:
         self.advance()
 
     def advance(self) -> None:
-        """Go to the next chance event.
+        """Go to the next roll or reveal of the game, and set `step`, `die` and `when` for it.
 
-        Its sort key `when` has the dive, the turn, and the seat's place in the order of turns.
+        At the end of the game `step` is None. `die` is None for a reveal. The sort key `when` has
+        the dive, the turn, and the seat's place in the order of turns; reveals at the end of a dive
+        come after all of its turns.
         """
         if self.die is not None:
             self._turns[self.die[1]] += 1
