@@ -208,8 +208,13 @@ def _options() -> Iterator[Option]:
     for name, annotation in annotations.items():
         if hasattr(annotation, "__metadata__"):  # it is Annotated
             kind, about = get_args(annotation)
-            # A literal lists its values itself; of other types they are written here.
-            values = {bool: (False, True), int | None: (None,)}.get(kind) or get_args(kind)
+            # A literal lists its values itself.
+            if kind is bool:
+                values: tuple[OptionValue, ...] = (False, True)
+            elif kind == int | None:
+                values = (None,)  # `Option.check` allows numbers, too
+            else:
+                values = get_args(kind)
             yield Option(name, values, about)
 
 

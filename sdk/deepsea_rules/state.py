@@ -143,7 +143,10 @@ class UncheckedMoves(Position):
         return place if self._is_refused() else HOME
 
     def _is_refused(self) -> bool:
-        """Return True if the diver to move has reached the submarine, but may not enter."""
+        """Return True if the diver to move has reached the submarine, but may not enter.
+
+        By some rules a diver without cargo is barred from now on for the rest of the dive.
+        """
         if self.rules.home_empty_handed == "allowed":
             return False
         seat = self.to_move

@@ -175,7 +175,7 @@ def play_and_fit(settings: Settings, progress: Progress) -> float:
     round_.play()
     inputs, targets = round_.examples()
     rate = _RATES[0] + (_RATES[1] - _RATES[0]) * share_done
-    errors = [0.0]
+    errors: list[float] = []
     for _ in range(_PASSES):
         order = rng.permutation(len(targets))
         for start in range(0, len(order) - _AT_ONCE + 1, _AT_ONCE):
@@ -184,7 +184,7 @@ def play_and_fit(settings: Settings, progress: Progress) -> float:
     progress.net.spreads = round_.better_spreads()
     progress.decisions += round_.batch.decisions
     progress.rounds += 1
-    return sum(errors) / max(1, len(errors) - 1)
+    return sum(errors) / max(1, len(errors))
 
 
 class _Round(EvaluationPolicy):

@@ -148,7 +148,7 @@ class BotPool:
         """
         slot = self._slots[number]
         async with slot.lock:
-            if slot.process is None or not slot.process.session.usable or self._is_bare(slot):
+            if slot.process is None or not slot.process.session.usable or self._lacks_files(slot):
                 missed_start = slot.process is not None and slot.process.missed_start
                 no_restarts = slot.restarts == RESTARTS_IN_A_ROW
                 if not missed_start and not no_restarts:
@@ -171,7 +171,7 @@ class BotPool:
         process = slot.process
         if process is None or not process.session.usable or slot.lock.locked():
             return None
-        if self._is_bare(slot):
+        if self._lacks_files(slot):
             return None
         slot.last_used = process
         return process
@@ -282,7 +282,7 @@ class BotPool:
             await self._end(slot)
         await self._start_once(slot)
 
-    def _is_bare(self, slot: _Slot) -> bool:
+    def _lacks_files(self, slot: _Slot) -> bool:
         """Return True if the slot's files were removed, and its process plays in no other game."""
         return slot.games <= 1 and not self._has_files(slot)
 

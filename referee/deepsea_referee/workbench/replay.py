@@ -249,8 +249,8 @@ def branch(
     """
     opening = _opening(original, at, action)
     game = Game(original.rules, len(original.seats), original.seed)
-    with copies(bots) as copied:
-        refereed = _play_on(original, game, copied, opening)
+    with copies(bots) as bot_copies:
+        refereed = _play_on(original, game, bot_copies, opening)
     record = replace(
         refereed.played().record, game_id=f"{original.game_id}-at-{at}", clock=original.clock
     )
