@@ -98,7 +98,7 @@ def unreadable() -> Any:
         raise Asked
 
     return SimpleNamespace(
-        accounts=SimpleNamespace(proven=asked, redeem=asked, open_session=asked),
+        accounts=SimpleNamespace(holder_by_digest=asked, redeem=asked, open_session=asked),
         settings=SimpleNamespace(limits=lambda usual: usual),
     )
 
