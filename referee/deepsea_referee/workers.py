@@ -378,6 +378,8 @@ class Link:
 
     def leave(self) -> NoReturn:
         """End this worker, which cannot begin the current task; another worker gets the task."""
+        # The pool closes the connection as soon as it knows, which must not end the cleanup.
+        self._stop = do_nothing
         self._post("leaves", None)
         raise SystemExit(0)
 

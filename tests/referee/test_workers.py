@@ -10,7 +10,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -19,6 +21,7 @@ from deepsea_referee.interrupts import WakePipe
 from deepsea_referee.system import equal_shares
 from deepsea_referee.system.linux import core_of, cpus_of
 from deepsea_referee.workers import (
+    Link,
     LocalWorkers,
     Task,
     TaskFailure,
@@ -146,6 +149,19 @@ def test_a_worker_that_leaves_leaves_its_tasks_to_another(tmp_path: Path) -> Non
         others = [result_of(team, task) for task in tasks]
         assert others[0] == others[1] not in (first, os.getpid())
     assert len([*tmp_path.glob("* up")]) == len([*tmp_path.glob("* down")]) == 2
+
+
+def test_a_worker_that_leaves_cleans_up_even_if_the_pool_is_quicker() -> None:
+    class QuickPool:
+        def send_bytes(self, _: bytes) -> None:
+            link.stop()  # as `_listen` does when the pool has closed the connection
+
+    link = Link(cast(Connection, QuickPool()))
+    ends: list[str] = []
+    link.on_stop(lambda: ends.append("in the middle of its cleanup"))
+    with pytest.raises(SystemExit):
+        link.leave()
+    assert ends == []
 
 
 def test_a_worker_gets_a_file_once(tmp_path: Path) -> None:
