@@ -75,7 +75,10 @@ async def _fail(task: asyncio.Task[T], words: str) -> None:
 def _places() -> str:
     text = io.StringIO()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
-        task.print_stack(file=text)
+        try:
+            task.print_stack(file=text)
+        except TypeError:  # a frame of compiled code has no line
+            text.write(f"{task!r}\n")
     return text.getvalue()
 
 
