@@ -39,7 +39,7 @@ from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits, SandboxUnavailable
 from deepsea_referee.sandbox.probe import choose
 from deepsea_referee.system import free_descriptors, open_many_files
-from deepsea_referee.system.linux import BotGauge, WallGauge
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_referee.workers import Link
 from deepsea_rules.faults import FaultReport
 from deepsea_rules.game import Game

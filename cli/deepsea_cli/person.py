@@ -332,7 +332,7 @@ def lines_of(source: TextIO, waker: WakePipe) -> Callable[[], str | None]:
 def keys_of(wait: Callable[[float | None], str], waker: WakePipe) -> Callable[[], str | None]:
     """Return a function that reads the next answer as a key from a terminal.
 
-    wait  function of `terminal_board.keys`, which returns "" if the waker rang
+    wait  function that `keys.keys` yields, which returns "" if the waker rang
 
     The function returns None if the waker rang.
     """

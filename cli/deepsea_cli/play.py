@@ -188,7 +188,7 @@ def _person_at_terminal(stack: ExitStack) -> TerminalPerson:
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
     if not is_terminal:
         return TerminalPerson(lines_of(sys.stdin, waker), waker, in_place=False)
-    from deepsea_cli.terminal_board import keys
+    from deepsea_cli.keys import keys
 
     read_key = keys_of(stack.enter_context(keys(waker)), waker)
     return TerminalPerson(read_key, waker, in_place=True)

@@ -1,25 +1,21 @@
-"""Games in the terminal: draws a position, animates a game, and reads single keys.
+"""Games in the terminal: draws a position, and animates a game.
 
 Start reading at `draw_board` and `animate`.
 Invariants: a drawing fits the given width, from 60 columns on; a steady one keeps its height while
-the trail shrinks, so that an animation does not move; colours only repeat what characters say. The
-terminal's state is restored, whatever happens; a key works at any moment; time passes only while
-waiting for one.
+the trail shrinks, so that an animation does not move; colours only repeat what characters say; time
+passes only while waiting for a key.
 """
 
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from math import ceil
 
 from rich.text import Text
 
 from deepsea_cli.output import column, console, draw, fit, width
-from deepsea_referee.interrupts import WakePipe, first_ready
 from deepsea_rules import narration
 from deepsea_rules.actions import CHIPS, Unit
 from deepsea_rules.game import Game, GameRecord
@@ -206,6 +202,8 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
     """
     from rich.live import Live  # a single position does without these
 
+    from deepsea_cli.keys import keys
+
     scenes = list(_scenes(record, game))
     # Most turns have two scenes, one before and one after the search.
     scene_seconds = 0.5 / turns_per_second
@@ -265,94 +263,3 @@ def _scene(
     hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
     lines += [*(Text(fit(text, columns)) for text in recent), Text(hint, "dim")]
     return Text("\n").join(lines)
-
-
-if sys.platform == "win32":
-    import msvcrt
-    import time  # noqa: TID251  (a console cannot be waited for)
-
-    LOOK_S = 0.02
-    ARROW_KEYS = {"H": "\x1b[A", "P": "\x1b[B", "M": "\x1b[C", "K": "\x1b[D"}
-    """The keys of arrows by the characters that a console sends for them, after a prefix."""
-
-    @contextmanager
-    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
-        """Read single keys from the console, without echo, until the block ends.
-
-        Yields a function that waits so many seconds for a key, or for ever with None. It returns
-        the key, or "" if none came in time or if the waker rang, which another thread may do.
-        """
-
-        def wait(seconds: float | None) -> str:
-            deadline_s = None if seconds is None else time.monotonic() + seconds
-            while not msvcrt.kbhit():
-                if deadline_s is not None and time.monotonic() > deadline_s:
-                    return ""
-                if waker is not None and first_ready([waker], 0):
-                    return ""
-                time.sleep(LOOK_S)
-            key = msvcrt.getwch()
-            if key == "\x03":
-                raise KeyboardInterrupt
-            return ARROW_KEYS.get(msvcrt.getwch(), "?") if key in ("\x00", "\xe0") else key
-
-        yield wait
-
-else:
-    import os
-    import select
-    import signal
-    import termios
-    import tty
-
-    ESCAPE = b"\x1b"
-    """The first of the three bytes that an arrow key sends; alone it is the key Escape."""
-    KEY_SECONDS = 0.05
-    """Time within which the other bytes of an arrow key come."""
-
-    @contextmanager
-    def keys(waker: WakePipe | None = None) -> Iterator[Callable[[float | None], str]]:
-        """Read single keys from the terminal, without echo, until the block ends.
-
-        Yields a function that waits so many seconds for a key, or for ever with None. It returns
-        the key, or "" if none came in time or if the waker rang, which another thread may do.
-        """
-        stdin = sys.stdin.fileno()
-        terminal_state = termios.tcgetattr(stdin)
-        # A signal just before `select` begins would not end it, but a byte in this pipe does.
-        signal_source, signal_sink = os.pipe()
-        os.set_blocking(signal_source, False)
-        os.set_blocking(signal_sink, False)
-        former_fd = signal.set_wakeup_fd(signal_sink, warn_on_full_buffer=False)
-
-        def wait(seconds: float | None) -> str:
-            key = b""
-            while True:
-                timeout = KEY_SECONDS if key else seconds
-                sources = [stdin, signal_source, *([waker] if waker else [])]
-                ready, _, _ = select.select(sources, [], [], timeout)
-                if not ready or waker in ready:
-                    break
-                if stdin not in ready:
-                    # Only a signal came, and its handler, which runs before, raised nothing.
-                    os.read(signal_source, 4096)
-                    continue
-                try:
-                    byte = os.read(stdin, 1)
-                except OSError:
-                    byte = b""
-                if not byte:
-                    return "q"  # the terminal has gone
-                key += byte
-                if not key.startswith(ESCAPE) or len(key) == 3:
-                    break
-            return key.decode(errors="replace")
-
-        try:
-            tty.setcbreak(stdin, termios.TCSADRAIN)
-            yield wait
-        finally:
-            termios.tcsetattr(stdin, termios.TCSADRAIN, terminal_state)
-            signal.set_wakeup_fd(former_fd)
-            os.close(signal_source)
-            os.close(signal_sink)

@@ -127,7 +127,7 @@ _own_handlers: WeakSet[Callable[[int, object], object]] = WeakSet()
 _forking = threading.local()
 
 
-if sys.platform != "win32":
+if sys.platform != "win32" and hasattr(signal, "SIGHUP"):
     _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def _before_fork() -> None:

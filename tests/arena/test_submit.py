@@ -27,7 +27,7 @@ from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits, SandboxUnavailable
-from deepsea_referee.system.linux import BotGauge, WallGauge
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_sdk.entropy import fresh_token
 from helpers import ladder
 from helpers.tiers import daily

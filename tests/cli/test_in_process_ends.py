@@ -231,7 +231,7 @@ def test_a_bot_that_hangs_in_a_worker_is_named_with_its_stack(tmp_path: Path) ->
     assert (status, f"{len(kept['games'])} games, manual rules" in out) == (2, True)
     assert len(kept["games"]) >= 7
     assert "bot 'meets' did not return for 10 s" in err
-    assert 'meets.py", line 17, in decide' in err
+    assert 'meets.py", line 18, in decide' in err
 
 
 def test_the_stack_of_code_that_lets_no_thread_run_is_printed(tmp_path: Path) -> None:

@@ -134,4 +134,6 @@ def test_ctrl_c_prints_what_there_is(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert printed.startswith("mine,most=0..4: ")
     assert "better" not in printed
-    assert "from where the same command goes on" in one_line(said)
+    plan, interrupted = said.splitlines()
+    assert plan.startswith("at most 1h of time")
+    assert "from where the same command goes on" in interrupted

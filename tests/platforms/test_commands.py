@@ -129,6 +129,7 @@ def test_commands_that_read_print_what_they_print_on_linux(
         "if __name__ == '__main__':\n"
         f"    print(json.dumps([called(*words) for words in {READING!r}]))\n"
     )
+    assert done.err == ""
     there = json.loads(done.out)
     page = played.folder / "page.html"
     written = page.read_bytes()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -98,7 +99,9 @@ def test_when_the_referee_is_killed_a_bot_ends_with_its_stream(desk: Desk) -> No
         assert left([bot]) == []
     finally:
         for pid in (child, *others):
-            os.kill(pid, signal.SIGKILL)
+            # The next match that starts, which another test may run, ends these too.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ class Mine(Bot):
     def turn_back(self, view): return view.me.load > 1
     def search(self, view):
         at_its_end = self.clock.budget {enough}
-        return TAKE if view.can_take and (at_its_end or Mine.games % 4 < 2) else LEAVE
+        return TAKE if view.can_take and (at_its_end or Mine.games < 2) else LEAVE
 run(Mine)
 """
 

@@ -24,7 +24,7 @@ from deepsea_referee.pauses import (
 )
 from deepsea_referee.sandbox import process_tree
 from deepsea_referee.sandbox.interface import IsolatedProcess, ThreadTimes
-from deepsea_referee.system.linux import BotGauge, WallGauge
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_sdk.bot import TimeLeft
 
 BUDGET_US = 100_000

@@ -239,7 +239,7 @@ def test_an_ordinary_user_with_subordinate_ones_has_a_user_for_each_bot(tmp_path
         )
 
     # That of the tests may be in a home that is closed to others.
-    reads_itself = "from deepsea_referee.sandbox import python_paths; python_paths.interpreter()"
+    reads_itself = "from deepsea_referee.sandbox import mounts; mounts.interpreter()"
     pythons = (sys.executable, "/usr/bin/python3")
     python = next((one for one in pythons if not run(one, reads_itself).returncode), None)
     if python is None:

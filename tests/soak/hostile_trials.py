@@ -49,7 +49,7 @@ from deepsea_referee.sandbox import bot_users, probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies, hierarchies
 from deepsea_referee.sandbox.interface import ResourceLimits
-from deepsea_referee.system.linux import BotGauge, WallGauge
+from deepsea_referee.system.gauge import BotGauge, WallGauge
 from deepsea_rules.faults import Fault
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.entropy import fresh_seed

@@ -1,6 +1,4 @@
-"""Linux: process handles, control groups, signal masks, /proc, and gauges of a bot and its host.
-
-`BotGauge` reads the counters that pauses.py attributes time by.
+"""Linux: process handles, control groups, signal masks and /proc.
 
 Invariant: methods import the modules that they need, because most commands need few of them.
 """
@@ -12,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from io import FileIO
@@ -21,13 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsea_referee.pauses import BUSY_US, TICK_US, Reading, Usage
-from deepsea_referee.sandbox import process_tree
-from deepsea_referee.sandbox.interface import IsolatedProcess
-
 if TYPE_CHECKING:
     from deepsea_referee.pauses import Gauge
-    from deepsea_referee.sandbox.interface import Isolation, IsolationLevel
+    from deepsea_referee.sandbox.interface import IsolatedProcess, Isolation, IsolationLevel
     from deepsea_referee.system import CpuShare
 
 
@@ -96,6 +89,8 @@ class LinuxSystem:
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
         """Return the gauge that attributes elapsed time to a bot or to its host."""
+        from deepsea_referee.system.gauge import BotGauge
+
         return BotGauge(process)
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> LoopReader:
@@ -237,82 +232,3 @@ def core_of(cpu: int) -> int:
 
 
 # ----- Gauges
-
-
-class BotGauge:
-    """A `Gauge` of a bot process."""
-
-    def __init__(self, process: IsolatedProcess) -> None:
-        self._process = process
-        self._bot_waits = process_tree.WaitSum()
-        self._referee_waits = process_tree.WaitSum()
-        self._host_us = 0
-        self._host_until_us = -1
-        self._looks = (0, 0)
-        """The time that the bot had been denied at the last reading but one, and at the last."""
-        own = os.sched_getaffinity(0)  # a bot cannot leave those that it was started on
-        self.cpus = len(own)
-        self._only = None if self.cpus == os.cpu_count() else own
-        self.cpu_us = process.cpu_us
-
-    def glance(self, now_us: int) -> Usage | None:
-        denied_us = self._process.denied_us()
-        if denied_us is None:
-            return None
-        return self._usage(denied_us, self._host_lately_us(now_us))
-
-    def read(self) -> Reading:
-        """Read all counters of the bot, of the referee and of the host."""
-        # First of all, because this thread may wait for a CPU while it reads the others, and that
-        # wait would count as one before this reading.
-        referee_waited_us = self._referee_waits.us(process_tree.threads([os.getpid()]))
-        threads = self._process.threads()
-        waited_us = self._bot_waits.us(threads)
-        denied_us = self._process.denied_us()
-        if denied_us is None:
-            denied_us = waited_us
-        else:
-            self._looks = (self._looks[1], denied_us)
-        return Reading(
-            usage=self._usage(denied_us, process_tree.host_cpu_us(self._only)),
-            threads_us={thread: times.cpu_us for thread, times in threads.items()},
-            referee_waited_us=referee_waited_us,
-            waited_us=waited_us,
-        )
-
-    def bot_is_ready(self) -> bool:
-        # Pressure includes a part of a wait that is not over: without any there is none.
-        under_pressure = self._looks[1] - self._looks[0] > BUSY_US
-        return (self._process.denied_us() is None or under_pressure) and self._process.is_ready()
-
-    def referee_is_ready(self) -> bool:
-        return process_tree.is_ready(os.getpid(), but=threading.get_native_id())
-
-    def _host_lately_us(self, now_us: int) -> int:
-        # The kernel counts in ticks: reading more often only takes time.
-        if now_us > self._host_until_us:
-            self._host_us = process_tree.host_cpu_us(self._only)
-            self._host_until_us = now_us + TICK_US
-        return self._host_us
-
-    def _usage(self, denied_us: int, host_us: int) -> Usage:
-        cpu_us = self._process.cpu_us()
-        return Usage(cpu_us, denied_us, host_us - cpu_us)
-
-
-class WallGauge(BotGauge):
-    """A gauge for bots whose CPU time is not all seen: nothing counts as denied.
-
-    What children used that nobody waited for looks like other programs' time, and threads can be
-    made to wait. So the bot is charged the wall time, less only the referee's own delays.
-    """
-
-    def glance(self, now_us: int) -> Usage | None:
-        return self._usage(0, self._host_lately_us(now_us))
-
-    def read(self) -> Reading:
-        reading = super().read()
-        return reading._replace(usage=reading.usage._replace(denied_us=0), waited_us=0)
-
-    def bot_is_ready(self) -> bool:
-        return False
