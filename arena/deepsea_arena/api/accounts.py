@@ -115,9 +115,10 @@ class AccountMethods(LadderPart):
         try:
             if digest is None:
                 raise CodeRefused("this is no code: it has the form XXXX-XXXX-XXXX-XXXX")
+            # The audit log gets only a prefix of the address, which names no person.
             prefix = address_prefix(self.caller.address)
             holder = self.store.accounts.redeem(digest, author, token, prefix)
-        except CodeRefused:
+        except CodeRefused:  # counted only now, so that a valid code is accepted in any case
             self.service.count_failure(self.caller.address)
             raise
         return Redeemed(secret, account_of(holder))
@@ -149,10 +150,10 @@ class AccountMethods(LadderPart):
             raise ApiError(
                 RefusalKind.DENIED, "a token cannot give more than the one that makes it"
             )
-        longest = self.limits.token_days
-        if not 0 <= days <= longest:
-            raise UserError(f"days is a number from 1 to {longest}")
-        secret, token = self._new_token(label, token_scopes, days or longest)
+        most_days = self.limits.token_days
+        if not 0 <= days <= most_days:
+            raise UserError(f"days is a number from 1 to {most_days}")
+        secret, token = self._new_token(label, token_scopes, days or most_days)
         stored = self.store.accounts.create_token(
             author_id, token, self.limits.tokens, self.caller.by
         )
@@ -197,7 +198,12 @@ class AccountMethods(LadderPart):
         return Redeemed(secret, account_of(holder))
 
     def _new_token(self, label: str, scopes: Sequence[Scope], days: int) -> tuple[str, NewToken]:
-        """Return a new secret, and the token to store for it. Raises UserError for a long label."""
+        """Return the secret of a new token, and what the store keeps of the token.
+
+        label   a name by which its author knows the token
+        days    the days until the token expires
+        Raises UserError for a label that is too long.
+        """
         if len(label) > LONGEST_LABEL:
             raise UserError(f"a label has at most {LONGEST_LABEL} characters")
         secret, digest = new_secret(SecretKind.TOKEN, self.service.entropy())
@@ -267,22 +273,25 @@ class AdminMethods(LadderPart):
 
         Authors in `authors` that do not exist are added.
         """
-        most, longest = self.limits.codes, self.limits.code_days
-        if count < 0 or not 1 <= count + len(authors) <= most:
-            raise UserError(f"from 1 to {most} codes are made at once")
-        if not 0 <= days <= longest:
-            raise UserError(f"days is a number from 1 to {longest}")
+        most_codes, most_days = self.limits.codes, self.limits.code_days
+        if count < 0 or not 1 <= count + len(authors) <= most_codes:
+            raise UserError(f"from 1 to {most_codes} codes are made at once")
+        if not 0 <= days <= most_days:
+            raise UserError(f"days is a number from 1 to {most_days}")
         if not all(authors):
             raise UserError("an author's name is missing")
-        names = [*[""] * count, *authors]  # "" for a code whose holder chooses a name
-        codes = [self._new_code() for _ in names]
-        digests_and_names = [(digest, name) for (_, digest), name in zip(codes, names, strict=True)]
+        secrets: list[str] = []
+        digests_and_names: list[tuple[str, str]] = []
+        for name in [*[""] * count, *authors]:  # "" for a code whose holder chooses a name
+            secret, digest = self._new_code()
+            secrets.append(secret)
+            digests_and_names.append((digest, name))
         stored = self.store.accounts.make_codes(
             digests_and_names, days or CODE_DAYS, self.caller.by
         )
         # The store does not know the secrets, which are shown only here.
         return tuple(
-            replace(line, code=secret) for line, (secret, _) in zip(stored, codes, strict=True)
+            replace(line, code=secret) for line, secret in zip(stored, secrets, strict=True)
         )
 
     @method("GET", "/admin/codes", role=Role.ADMIN, scope=Scope.ADMIN, key="codes")
@@ -360,16 +369,16 @@ class AdminMethods(LadderPart):
         With `author` set the later time until which that author alone may submit. `none` removes
         the deadline, or the author's later time.
         """
-        name = find_season(self.store, season or None).name
+        season_name = find_season(self.store, season or None).name
         time = parse_time(until)
         if time is None and until != "none":
             raise UserError(f"until: {until!r} is {NO_TIME}, and not none")
-        ms = None if time is None else milliseconds(time)
+        until_ms = None if time is None else milliseconds(time)
         if author:
-            self.store.seasons.extend(name, author, ms, self.caller.by)
+            self.store.seasons.extend(season_name, author, until_ms, self.caller.by)
         else:
-            self.store.seasons.set_deadline(name, ms, self.caller.by)
-        return self.season_control(season=name)
+            self.store.seasons.set_deadline(season_name, until_ms, self.caller.by)
+        return self.season_control(season=season_name)
 
     @method("POST", "/admin/season/paused", role=Role.ADMIN, scope=Scope.ADMIN)
     def pause_season(self, *, season: str = "", paused: bool = False) -> SeasonControl:
@@ -387,6 +396,7 @@ class AdminMethods(LadderPart):
         They hold the season's name and every setting that differs from its default.
         """
         season = season_settings(Season.from_table(settings or {}))
+        # Bots of strangers would run without a sandbox: only its operator may risk that.
         if season.isolation == "process" and not self.caller.is_machine:
             raise ApiError(
                 RefusalKind.DENIED, "isolation `process` is chosen on the ladder's machine"

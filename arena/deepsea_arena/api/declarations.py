@@ -90,7 +90,7 @@ class Method:
 
     @cached_property
     def parameters(self) -> Mapping[str, inspect.Parameter]:
-        """The parameters of a request, by name, with their types resolved."""
+        """The parameters of a request by name; their annotations are types, not texts."""
         return {
             name: parameter.replace(annotation=self._hints[name])
             for name, parameter in inspect.signature(self.function).parameters.items()
@@ -100,14 +100,14 @@ class Method:
     @cached_property
     def flow(self) -> Flow:
         """The form of the response, which follows from the declared return type."""
-        returned = self._hints["return"]
-        if typing.get_origin(returned) is not Iterator:
+        return_type = self._hints["return"]
+        if typing.get_origin(return_type) is not Iterator:
             return Flow.ONE
         if self.response is bytes:
             return Flow.FILE
-        (item,) = typing.get_args(returned)
+        (item_type,) = typing.get_args(return_type)
         # An iterator of `Document | None` yields None when there is nothing new.
-        return Flow.EVENTS if NoneType in typing.get_args(item) else Flow.LINES
+        return Flow.EVENTS if NoneType in typing.get_args(item_type) else Flow.LINES
 
     @property
     def is_endless(self) -> bool:
@@ -117,13 +117,14 @@ class Method:
     @cached_property
     def response(self) -> Any:
         """The type of the one document, of each line or event, or bytes for a file."""
-        returned = self._hints["return"]
-        if typing.get_origin(returned) is not Iterator:
-            return returned
-        (item,) = typing.get_args(returned)
-        # An event's type is declared as `Document | None`; a plain type has no arguments.
-        documents = [kind for kind in typing.get_args(item) if kind is not NoneType]
-        return documents[0] if documents else item
+        return_type = self._hints["return"]
+        if typing.get_origin(return_type) is not Iterator:
+            return return_type
+        (item_type,) = typing.get_args(return_type)
+        # Events are declared as `Document | None`, and a plain type has no arguments.
+        union_members = typing.get_args(item_type)
+        document_types = [member for member in union_members if member is not NoneType]
+        return document_types[0] if document_types else item_type
 
     @cached_property
     def document(self) -> Any:
@@ -155,7 +156,15 @@ def method(
     always: bool = False,
     key: str = "",
 ) -> Callable[[F], F]:
-    """Declare a method of the API, as a decorator; the arguments are the fields of `Method`."""
+    """Return a decorator that declares a function as a method of the API.
+
+    verb    the HTTP verb
+    path    the path below /api/v1; names in braces are parameters
+    role    the lowest role that may call the method
+    scope   the scope that the caller's token needs; None if every token will do
+    always  True if visitors may call the method even on a private ladder
+    key     the key of the response in the JSON that is sent; "": the response is all of it
+    """
 
     def declare(function: F) -> F:
         function.declared = Method(function, verb, path, role, scope, always, key)  # type: ignore[attr-defined]
@@ -165,11 +174,15 @@ def method(
 
 
 def methods_of(api: type) -> Mapping[str, Method]:
-    """Return the methods that a class and its bases declare, by name, in declaration order."""
+    """Return the methods that a class and its bases declare, by name.
+
+    The classes follow each other in the order of inheritance; the methods of each stand in the
+    order of its source.
+    """
     methods = {}
-    for part in api.__mro__:
-        for name, member in vars(part).items():
-            declared = getattr(member, "declared", None)
+    for base in api.__mro__:
+        for name, member in vars(base).items():
+            declared = getattr(member, "declared", None)  # set by the decorator `method`
             if declared is not None:
                 methods[name] = declared
     return methods

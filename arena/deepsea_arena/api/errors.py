@@ -131,27 +131,29 @@ def refusal_of(error: Exception) -> ApiError:
     An ApiError is returned as it is. Errors that the caller can understand keep their own sentence;
     all others become INTERNAL with a sentence that tells nothing about the inside of the program.
     """
-    text = one_line(str(error), LONGEST_SENTENCE)
+    own_sentence = one_line(str(error), LONGEST_SENTENCE)
     match error:
         case ApiError():
             return error
         case NotOnLadder():
-            return ApiError(RefusalKind.NOT_FOUND, text)
-        case StoreUnavailable(reason=reason):
-            return ApiError(RefusalKind.UNAVAILABLE, reason or BUSY, LASTING_S if reason else 1)
+            return ApiError(RefusalKind.NOT_FOUND, own_sentence)
+        case StoreUnavailable(reason=""):
+            return ApiError(RefusalKind.UNAVAILABLE, BUSY, retry_after=1)
+        case StoreUnavailable(reason=reason):  # an operator has to act first
+            return ApiError(RefusalKind.UNAVAILABLE, reason, LASTING_S)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):  # while writing an upload
             return ApiError(RefusalKind.UNAVAILABLE, DISK_FULL, LASTING_S)
         case CodeRefused():
-            return ApiError(RefusalKind.UNAUTHENTICATED, text)
+            return ApiError(RefusalKind.UNAUTHENTICATED, own_sentence)
         case LimitReached():
-            return ApiError(RefusalKind.EXHAUSTED, text, error.retry_after)
+            return ApiError(RefusalKind.EXHAUSTED, own_sentence, error.retry_after)
         case KeyReused() | UserError() | BundleError() | SeasonError() | InvalidTimeControl():
-            return ApiError(RefusalKind.INVALID, text)
+            return ApiError(RefusalKind.INVALID, own_sentence)
         case AccountError() | SubmissionError() | PersonGameError():
-            return ApiError(RefusalKind.NOT_NOW, text)
+            return ApiError(RefusalKind.NOT_NOW, own_sentence)
         case SeasonClosed() | SeasonPaused() | PairingError():
-            return ApiError(RefusalKind.NOT_NOW, text)
-        case StoreDamaged(row=row) if row:
+            return ApiError(RefusalKind.NOT_NOW, own_sentence)
+        case StoreDamaged(row=row) if row:  # without the row, only the log says what is damaged
             return ApiError(RefusalKind.INTERNAL, DAMAGED.format(row=row))
     return ApiError(RefusalKind.INTERNAL, FAILED)
 
@@ -210,18 +212,25 @@ class Rate:
         self._lock = Lock()
 
     def take(self, key: Hashable, sentence: str) -> None:
-        """Count a request of a key. Raises ApiError with the sentence if the rate is exceeded."""
+        """Count a request of a key. Raises ApiError with the sentence if the rate is exceeded.
+
+        A key's allowance is a bucket of `maximum` requests, of which one is refilled every
+        `refill_us`. It is stored as the time at which the bucket is full again; each request
+        delays this time by `refill_us`.
+        """
         now_us, maximum = self._now_us(), self._maximum()
-        refill_us = self._period_us // maximum  # the time in which one request is regained
+        refill_us = self._period_us // maximum
         with self._lock:
-            # The request delays the time at which the key's whole allowance is there again.
-            full_at_us = max(self._full_at_us.get(key, now_us), now_us) + refill_us
-            wait_us = full_at_us - refill_us * maximum - now_us
+            last_full_us = self._full_at_us.get(key, now_us)
+            full_at_us = max(last_full_us, now_us) + refill_us
+            # An empty bucket is full after `maximum` refills; beyond that, a request has to wait.
+            wait_us = full_at_us - (now_us + refill_us * maximum)
             if wait_us > 0:
                 self.refused += 1
                 wait_s = -(-wait_us // _SECOND_US)  # rounded up
                 raise ApiError(RefusalKind.EXHAUSTED, sentence, wait_s)
-            self._full_at_us.pop(key, None)  # so that the key moves to the end of the dict
+            # Removed first, so that the key moves to the end: `_forget_keys` drops the oldest.
+            self._full_at_us.pop(key, None)
             self._full_at_us[key] = full_at_us
             if len(self._full_at_us) > self._most_keys:
                 self._forget_keys(now_us)

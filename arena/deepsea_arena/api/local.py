@@ -49,14 +49,15 @@ def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None
     The check is part of the write's transaction, so that a token that was revoked meanwhile
     changes nothing.
     """
+    if not caller.secret_id:  # a visitor or the machine has no token that could be revoked
+        return nullcontext()
 
-    def check(holder: Caller | None) -> None:
+    def check_rights(holder: Caller | None) -> None:
+        """Raise ApiError unless the stored `holder` of the token still has the caller's rights."""
         if not caller.is_proved_by(holder):
             raise invalid_secret(caller.secret_kind)
 
-    if not caller.secret_id:
-        return nullcontext()  # a visitor, or the machine
-    return store.accounts.checked_writes(check, caller.secret_id)
+    return store.accounts.checked_writes(check_rights, caller.secret_id)
 
 
 def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,18 +66,19 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
     A method that returns one document and changes nothing reads a snapshot of the store.
     """
     reads_snapshot = method.flow is Flow.ONE and not method.changes
-    state_of_store = snapshot if reads_snapshot else nullcontext
+    reading = snapshot if reads_snapshot else nullcontext  # both open a context for the body
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
         """Check the caller's rights, then run the body; raise refusals in place of exceptions."""
         try:
             check_call(ladder.service, ladder.caller, method)
-            with _checked_writes(ladder.store, ladder.caller), state_of_store():
+            with _checked_writes(ladder.store, ladder.caller), reading():
                 return body(ladder, *args, **fields)
         except Exception as error:
-            # On the ladder's machine the operator reads the error, and may know where the store is.
-            refusal = error if ladder.caller.is_machine else refusal_of(error)
+            if ladder.caller.is_machine:
+                raise  # to the operator, who may read what a refusal hides, such as paths
+            refusal = refusal_of(error)
             if refusal is error:
                 raise
             raise refusal from error

@@ -11,7 +11,7 @@ import ast
 import inspect
 import textwrap
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -138,7 +138,7 @@ def _operation(method: Method, response: Any, refusal: Any) -> dict[str, Any]:
 def _parameters(method: Method) -> list[dict[str, Any]]:
     """Return the OpenAPI parameters of a method: those of its path, query and headers.
 
-    The parameters in the body of a POST are part of its request body instead.
+    OpenAPI describes the arguments in the body of a POST in another place, its `requestBody`.
     """
     if method.verb == "PUT":  # an upload, whose one argument is made of the path and the headers
         return [
@@ -196,9 +196,14 @@ def _int64(struct_type: type) -> dict[str, Any]:
     return {"type": "string", "pattern": "^-?[0-9]{1,19}$"}
 
 
-def _reachable_structs(types: Iterable[Any]) -> Iterable[type]:
-    """Return the structs among these types, their type arguments and the types of their fields."""
-    unvisited, structs = list(types), set()
+def _reachable_structs(types: Iterable[Any]) -> set[type]:
+    """Return all structs that these types are made of.
+
+    They are the structs among the types, among their type arguments, as of `tuple[GameLine, ...]`,
+    and among the types of their fields.
+    """
+    unvisited = list(types)
+    structs: set[type] = set()
     while unvisited:
         current = unvisited.pop()
         unvisited += typing.get_args(current)
@@ -209,27 +214,31 @@ def _reachable_structs(types: Iterable[Any]) -> Iterable[type]:
 
 
 def _describe(schema: dict[str, Any], struct: type) -> None:
-    """Add the docstrings of a struct and of its fields to its schema.
-
-    The docstring of a field is a string below it, which only the source code has. Fields of base
-    classes are described too; a class describes its own after those of its bases.
-    """
+    """Add the docstrings of a struct and of its fields, inherited ones too, to its schema."""
     schema["description"] = " ".join((inspect.getdoc(struct) or "").split())
+    # From the base to the struct, so that a field declared again has its newest docstring.
     for base in reversed(struct.__mro__):
         if not issubclass(base, Struct) or base is Struct:
             continue
-        definition = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        assert isinstance(definition, ast.ClassDef)
-        statements = definition.body
-        for statement, following in pairwise(statements):
-            if (
-                isinstance(statement, ast.AnnAssign)
-                and isinstance(statement.target, ast.Name)
-                and isinstance(following, ast.Expr)
-                and isinstance(following.value, ast.Constant)
-            ):
-                field, text = statement.target.id, str(following.value.value)
-                field_schema = schema["properties"][field]
-                if "$ref" in field_schema:  # a reference has no description of its own
-                    field_schema = schema["properties"][field] = {"allOf": [field_schema]}
-                field_schema["description"] = " ".join(text.split())
+        for field, text in _field_docstrings(base):
+            field_schema = schema["properties"][field]
+            if "$ref" in field_schema:  # a reference has no description of its own
+                field_schema = schema["properties"][field] = {"allOf": [field_schema]}
+            field_schema["description"] = " ".join(text.split())
+
+
+def _field_docstrings(struct: type) -> Iterator[tuple[str, str]]:
+    """Yield the name and the docstring of each field that a struct's own class body declares.
+
+    The docstring of a field is a string below it, which only the source code has.
+    """
+    definition = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
+    assert isinstance(definition, ast.ClassDef)
+    for statement, following in pairwise(definition.body):
+        if (
+            isinstance(statement, ast.AnnAssign)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+        ):
+            yield statement.target.id, str(following.value.value)

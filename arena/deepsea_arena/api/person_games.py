@@ -65,7 +65,10 @@ class PersonGameMethods(LadderPart):
         """
         chosen_season = self._season(season)
         self._check_may_play(chosen_season)
-        versions = self._opponents(chosen_season, bots, opponents)
+        if bots:
+            versions = self._named_opponents(chosen_season, bots)
+        else:
+            versions = self._similar_opponents(chosen_season, opponents)
         rules = rules or _preset_of(chosen_season)
         if rules not in PRESETS:
             raise UserError(f"rules is one of {', '.join(PRESETS)}, not {quoted(rules, 40)}")
@@ -141,16 +144,16 @@ class PersonGameMethods(LadderPart):
             game_id, decision_number, whole_action or picks, whole=is_whole
         )
         if host is not None and is_whole:
-            host.settle()
+            host.settle()  # so that the caller's next request finds the next question
         return Done()
 
     @method("POST", "/play/{game_id}/leave")
     def leave(self, *, game_id: str, drop: bool = False) -> Done:
         """Leave a game: default actions are played to its end; with `drop` it becomes void."""
-        self._own_game(game_id)
+        self._own_game(game_id)  # raises NotOnLadder for the game of another person
         self.store.person_games.leave(game_id, drop=drop)
-        if self.service.host is not None:
-            self.service.host.settle()
+        if self.service.host is not None:  # the game is played in this process
+            self.service.host.settle()  # plays on by what was stored, until nothing is left to do
         return Done()
 
     @method("GET", "/play/{game_id}/game")
@@ -170,13 +173,19 @@ class PersonGameMethods(LadderPart):
         return find_season(self.store, name or newest)
 
     def _check_may_play(self, season: StoredSeason) -> None:
-        """Raise ApiError or UserError if the caller may not begin a game in the season."""
+        """Raise ApiError or UserError if the caller may not begin a game in the season.
+
+        Authors need the scope submit. Visitors need a cookie, by which their games are known, and
+        a season that is open to visitors.
+        """
         if season.tournament is not None:
             raise UserError(f"season {season.name!r} is a tournament's: nobody plays its bots")
         if self.caller.author_id:
             if Scope.SUBMIT not in self.caller.scopes:
                 raise ApiError(RefusalKind.DENIED, "this needs a token with the scope submit")
-        elif not (self.caller.visitor and season.settings.play.visitors):
+            return
+        has_cookie = bool(self.caller.visitor)
+        if not (has_cookie and season.settings.play.visitors):
             raise ApiError(RefusalKind.UNAUTHENTICATED, "to play against these bots, log in")
 
     def _own_games(self, limit: int) -> list[PersonGame]:
@@ -192,78 +201,97 @@ class PersonGameMethods(LadderPart):
         Raises NotOnLadder for a game of another person, as for a game that does not exist.
         """
         game = self.store.person_games.get(game_id)
+        if self._is_own_game(game) or (or_ended and game.state is TaskState.DONE):
+            return game
+        raise NotOnLadder("there is no such game of a person")
+
+    def _is_own_game(self, game: PersonGame) -> bool:
+        """Return True if the caller plays in a game: by account, or as a visitor by cookie."""
         if game.author_id:
-            is_own = game.author_id == self.caller.author_id
-        else:  # a visitor's game, which only the visitor's own cookie opens
-            is_visitor = not self.caller.author_id and bool(game.visitor)
-            is_own = is_visitor and game.visitor == self.caller.visitor
-        if not is_own and not (or_ended and game.state is TaskState.DONE):
-            raise NotOnLadder("there is no such game of a person")
-        return game
+            return game.author_id == self.caller.author_id
+        if self.caller.author_id or not game.visitor:
+            return False
+        return game.visitor == self.caller.visitor
 
     def _seat_states(self, game: PersonGame) -> Iterator[SeatText | None]:
-        """Yield a game as its seat sees it, whenever it has changed, until its end.
+        """Yield the state of a game as the person's seat sees it, until the game has ended.
 
-        Yields None when nothing has changed since the last look.
+        Yields None in place of a state that is the same as the last one.
         """
         from deepsea_arena.seat import seat_document  # here, since it loads the whole SDK
 
-        last_news = None  # `news` is another number after each change
+        last_news = None  # the document's `news` is another number after each change
         while True:
+            # Of a game that is played in this process, the host knows more than the store.
             host = self.service.host
-            fields = {} if host is None else host.fields(game.game_id)
-            document = seat_document(game, self.store.now(), fields)
-            text = SeatText(person_game_line(game), json.dumps(document))
-            yield None if document["news"] == last_news else text
-            if game.state.is_final and not fields:  # a host has no fields of a past game
+            host_fields = {} if host is None else host.fields(game.game_id)
+            document = seat_document(game, self.store.now(), host_fields)
+            state = SeatText(person_game_line(game), json.dumps(document))
+            yield None if document["news"] == last_news else state
+            # A host may add to a game after its end, such as judgements, until it has no fields.
+            if game.state.is_final and not host_fields:
                 return
             last_news = document["news"]
             game = self.store.person_games.get(game.game_id)
 
-    def _opponents(
-        self, season: StoredSeason, bots: Sequence[str], opponents: int
-    ) -> list[BotVersion]:
-        """Return the current versions of the named bots.
-
-        If `bots` is empty, return those `opponents` bots of the season, best first, whose ranks are
-        nearest to the person's estimated strength; 0 stands for the default number.
-        """
+    def _ranked_versions(self, season: StoredSeason) -> list[BotVersion]:
+        """Return the current version of each bot that plays in a season, best first."""
         entries = listed(self.store, season, eligible(self.store, season))
-        ranked = [entry.version for entry in sorted(entries, key=by_standing) if entry.is_current]
-        if not bots:
-            count = opponents or min(_DEFAULT_OPPONENTS, len(ranked))
-            if not 1 <= count <= min(MAX_PLAYERS - 1, len(ranked)):
-                raise UserError(
-                    f"you play against 1 to {MAX_PLAYERS - 1} bots; the season has {len(ranked)}"
-                )
-            own_rank = self._estimated_rank(len(ranked))
-            nearest = sorted(range(len(ranked)), key=lambda rank: abs(rank - own_rank))
-            return [ranked[rank] for rank in sorted(nearest[:count])]
-        versions = {version.bot.lower(): version for version in ranked}
-        for bot in bots:
-            if bot.lower() not in versions:
-                raise UserError(f"bot {quoted(bot, 40)} does not play in season {season.name}")
-        chosen = {bot.lower(): versions[bot.lower()] for bot in bots}
-        if not len(bots) == len(chosen) <= MAX_PLAYERS - 1:
-            raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, each once")
-        return list(chosen.values())
+        return [entry.version for entry in sorted(entries, key=by_standing) if entry.is_current]
 
-    def _estimated_rank(self, bots: int) -> int:
-        """Return the rank, from 0, that the caller would have among so many bots.
+    def _named_opponents(self, season: StoredSeason, bots: Sequence[str]) -> list[BotVersion]:
+        """Return the current versions of the bots with these names.
+
+        Raises UserError for a bot that does not play in the season or is named twice, and for too
+        many bots.
+        """
+        version_of_name = {
+            version.bot.lower(): version for version in self._ranked_versions(season)
+        }
+        versions: dict[str, BotVersion] = {}
+        for bot in bots:
+            name = bot.lower()
+            if name not in version_of_name:
+                raise UserError(f"bot {quoted(bot, 40)} does not play in season {season.name}")
+            versions[name] = version_of_name[name]
+        has_repeats = len(versions) < len(bots)
+        if has_repeats or len(bots) > MAX_PLAYERS - 1:
+            raise UserError(f"you play against 1 to {MAX_PLAYERS - 1} bots, each once")
+        return list(versions.values())
+
+    def _similar_opponents(self, season: StoredSeason, count: int) -> list[BotVersion]:
+        """Return `count` bots of about the caller's strength, best first.
+
+        They are those whose ranks are nearest to the caller's estimated rank. 0 stands for the
+        default number. Raises UserError for a number of bots that the season or a game has not.
+        """
+        ranked = self._ranked_versions(season)
+        count = count or min(_DEFAULT_OPPONENTS, len(ranked))
+        if not 1 <= count <= min(MAX_PLAYERS - 1, len(ranked)):
+            raise UserError(
+                f"you play against 1 to {MAX_PLAYERS - 1} bots; the season has {len(ranked)}"
+            )
+        own_rank = self._estimated_rank(len(ranked))
+        ranks_by_distance = sorted(range(len(ranked)), key=lambda rank: abs(rank - own_rank))
+        return [ranked[rank] for rank in sorted(ranks_by_distance[:count])]
+
+    def _estimated_rank(self, bot_count: int) -> int:
+        """Return the rank, from 0 for the best, that the caller would have among so many bots.
 
         It is the middle, one rank better for each win among the caller's last games, and one rank
         worse for each last place.
         """
-        rank = bots // 2
+        rank = bot_count // 2
         for game in self._own_games(_STRENGTH_GAMES):
             if game.record:
                 placements = read_record(game.record).placements
                 own_placement = placements[game.seat]
+                # When all share the first place, both hold, and the rank stays as it is.
                 if own_placement == max(placements):
                     rank += 1
-                if own_placement == 1:  # all placed first is both, and changes nothing
+                if own_placement == 1:
                     rank -= 1
-        return min(max(rank, 0), bots - 1)
+        return min(max(rank, 0), bot_count - 1)
 
 
 def _preset_of(season: StoredSeason) -> str:

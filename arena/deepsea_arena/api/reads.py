@@ -76,12 +76,12 @@ class ReadMethods(LadderPart):
         """Tell a client what it has to know first: the version, the season, the limits."""
         from deepsea_sdk import __version__  # here, since it loads the whole SDK
 
-        season, window = self._newest_season(), self.submission_window
+        window = self.submission_window
         return Server(
             version=__version__,
             url=self.service.url,
             private=self.service.private,
-            season="" if season is None else season.name,
+            season=self.season_name,
             submissions_until=None if window.until is None else utc_time(window.until),
             submissions_refused=window.refusal,
             limits=self.limits.table(),
@@ -91,7 +91,7 @@ class ReadMethods(LadderPart):
     def submission_window(self) -> SubmissionWindow:
         """The time until which the caller may submit, and the reason if that is not allowed now.
 
-        A visitor of a private ladder learns neither.
+        Both are empty for a visitor of a private ladder, who may not learn about its seasons.
         """
         if self._sees_nothing:
             return SubmissionWindow(None, "")
@@ -218,9 +218,9 @@ class ReadMethods(LadderPart):
         """List games, newest first; to read on, give `older` of the last page as `before`."""
         if not 0 <= limit <= MOST_GAMES:
             raise UserError(f"limit is a number from 1 to {MOST_GAMES}")
-        chosen = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
+        game_filter = GameFilter(bot=bot or None, against=against or None, faults=faults, lost=lost)
         return newest_games(
-            self.store, limit or GAMES, season or None, chosen, before=before or None
+            self.store, limit or GAMES, season or None, game_filter, before=before or None
         )
 
     @method("GET", "/games/{game_id}/record", key="record")

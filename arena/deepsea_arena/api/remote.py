@@ -108,14 +108,17 @@ class RemoteLadder(LadderApi):
     def games(self, **fields: Any) -> GamesPage:
         """Return a page of games; raise BadServer for pages that would never come to an end."""
         page: GamesPage = self._call(METHODS["games"], fields)
-        limit, before = fields.get("limit", 0) or GAMES, fields.get("before", 0)
+        limit = fields.get("limit", 0) or GAMES
         if len(page.games) > limit:
             raise BadServer(
                 f"{self.url} gives {len(page.games)} games where {limit} were asked for"
             )
-        # `older` is the next page's `before`, so it has to decrease.
-        if page.older is not None and (not page.games or (before and page.older >= before)):
-            raise BadServer(f"{self.url} gives the same games again")
+        if page.older is not None:
+            # A caller reads on with `older` as the next page's `before`, so it has to decrease.
+            before = fields.get("before", 0)
+            goes_on_for_ever = bool(before) and page.older >= before
+            if not page.games or goes_on_for_ever:
+                raise BadServer(f"{self.url} gives the same games again")
         return page
 
     def record(self, *, game_id: str) -> str:
@@ -130,7 +133,9 @@ class RemoteLadder(LadderApi):
         if record is None or record.game_id != game_id:
             raise BadServer(f"{self.url} gives no record of that game")
         line = record.to_json().removesuffix("\n")
-        return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line) + "\n"
+        # An escape such as \u001b is the character's JSON string without its quotes.
+        printable = [c if c.isprintable() else json.dumps(c).strip('"') for c in line]
+        return "".join(printable) + "\n"
 
     def submit(self, archive: Archive) -> Iterator[Any]:
         """Upload an archive, and yield the states of its submission until its check has ended."""
@@ -165,20 +170,23 @@ class RemoteLadder(LadderApi):
                 return self._parts(request)
 
     def _request(self, declared: Method, fields: Mapping[str, Any]) -> httpx.Request:
-        """Return the request of a call, with its arguments in the path, and the query or body."""
-        not_in_path = {
-            name: value
-            for name, value in fields.items()
-            if f"{{{name}}}" not in declared.path and value != declared.parameters[name].default
-        }
+        """Return the request of a call, with its arguments in the path, and the query or body.
+
+        Arguments that equal their default are left out.
+        """
+        other_arguments = {}
+        for name, value in fields.items():
+            is_in_path = f"{{{name}}}" in declared.path
+            if not is_in_path and value != declared.parameters[name].default:
+                other_arguments[name] = value
         if declared.verb == "POST":
-            return self._build_request(declared, fields, json=not_in_path)
-        return self._build_request(declared, fields, params=not_in_path)
+            return self._build_request(declared, fields, json=other_arguments)
+        return self._build_request(declared, fields, params=other_arguments)
 
     def _build_request(
         self, declared: Method, fields: Mapping[str, Any], **more: Any
     ) -> httpx.Request:
-        """Return a request whose path has the values of `fields`.
+        """Return a request of a method, with the values of `fields` for the names in its path.
 
         more  arguments of httpx for the query, the body and the headers
         """
@@ -188,6 +196,7 @@ class RemoteLadder(LadderApi):
                 # Dots are escaped, too: ".." would be a step up in the path.
                 text = quote(str(value), safe="").replace(".", "%2E")
                 path = path.replace(f"{{{name}}}", text)
+            # A stream may be quiet for long, since nothing happens; a document may not.
             seconds = self._timeout if declared.flow is Flow.ONE else SILENCE_S
             timeout = httpx.Timeout(seconds, connect=CONNECT_S)
             url = f"{self.url}{ROOT}{path}"
@@ -196,10 +205,14 @@ class RemoteLadder(LadderApi):
             raise ApiError(RefusalKind.INVALID, "a name is too long, or no text") from None
 
     def _response_of(self, declared: Method, content: bytes | bytearray) -> Any:
-        """Return the response of a method in the JSON of its document, with its declared type."""
+        """Return the response of a method, read from the JSON that the ladder has sent.
+
+        Raises BadServer if it is not of the method's declared type.
+        """
         try:
             document = read_json(declared.document, content)
-            to_json(document)  # refuses what could not be written again, such as a huge number
+            # Raises ValueError for a value that commands could not print, such as a huge number.
+            to_json(document)
         except ValueError as error:
             raise BadServer(
                 f"the answer of {self.url} to {declared.name} makes no sense: "
@@ -235,8 +248,8 @@ class RemoteLadder(LadderApi):
     def _events(self, declared: Method, request: httpx.Request) -> Iterator[Any]:
         """Send a request and yield the document of each server-sent event of its response.
 
-        An event is a group of lines, each a field, with an empty line after it. An event named
-        "error" is a refusal, which is raised.
+        An event is a group of lines such as `data: {...}`, with an empty line after it. An event
+        named "error" is a refusal, which is raised.
         """
         with self._answered(request) as response:
             event_name, data, count = "", bytearray(), 0
@@ -248,7 +261,7 @@ class RemoteLadder(LadderApi):
                 elif field == b"data":
                     data += value
                     self._check_length(data)
-                elif not line and data:
+                elif not line and data:  # the end of an event
                     if event_name == "error":
                         raise self._refusal(data, response.status_code)
                     count += 1
@@ -279,13 +292,13 @@ class RemoteLadder(LadderApi):
 
     @contextmanager
     def _answered(self, request: httpx.Request) -> Generator[httpx.Response]:
-        """Send a request, and close its response at the end of the context.
+        """Send a request, and yield its response, which is closed at the end of the context.
 
         Raises ApiError for a refusal, and RemoteError or UserError for errors of the connection,
         also for those that come up within the context.
         """
         connection = _Connection(self._settings, self._accept)
-        request.extensions["trace"] = connection.trace
+        request.extensions["trace"] = connection.on_step
         with self._translated_errors(connection):
             response = self._client.send(request, stream=True)
             try:
@@ -303,31 +316,38 @@ class RemoteLadder(LadderApi):
             raise self._translated(error, connection) from None
 
     def _translated(self, error: httpx.TransportError, connection: _Connection) -> Exception:
-        """Return the error of this API that stands for an error of httpx."""
+        """Return the error to raise in place of an error of httpx."""
         if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
             return Unreachable(f"{self.url} does not answer in time")
         if isinstance(error, httpx.ProxyError):
             return Unreachable(f"the proxy does not reach {self.url}: {_reason(error)}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            failure = _verification_failure(error)
-            if failure is not None:
-                if self._pinned is None:
-                    return UnknownCertificate(self.url, failure)
-                return self._certificate_error(self._pinned, failure)
-            if connection.is_open:
-                return Unreachable(f"{self.url} does not speak TLS: {_reason(error)}")
-            return Unreachable(f"nobody answers at {self.url}: {_reason(error)}")
+            return self._connect_error(error, connection)
         # httpx has one error for every breach of HTTP; only its words tell that the server hung up.
         hung_up = "without sending" in str(error) or "incomplete" in str(error)
         if hung_up or isinstance(error, httpx.NetworkError):
             return Unreachable(f"the connection to {self.url} broke")
         return BadServer(f"what answers at {self.url} is no ladder")
 
-    def _certificate_error(self, pinned: str, failure: str) -> UserError:
-        """Return the error for a ladder whose certificate does not pass for the pinned one.
+    def _connect_error(self, error: httpx.TransportError, connection: _Connection) -> Exception:
+        """Return the error for a ladder with which no connection came about.
 
-        The ladder is asked again for its certificate, to tell one that has become invalid, for the
-        reason `failure`, from another one.
+        Either nobody has accepted it, or the TLS within it has failed, mostly over the certificate.
+        """
+        failure = _verification_failure(error)
+        if failure is not None and self._pinned is None:
+            return UnknownCertificate(self.url, failure)
+        if failure is not None and self._pinned is not None:
+            return self._certificate_error(self._pinned, failure)
+        if connection.is_open:
+            return Unreachable(f"{self.url} does not speak TLS: {_reason(error)}")
+        return Unreachable(f"nobody answers at {self.url}: {_reason(error)}")
+
+    def _certificate_error(self, pinned: str, failure: str) -> UserError:
+        """Return the error for a ladder whose certificate was refused, though one is pinned.
+
+        The certificate is fetched again, to see if it is the pinned one, which has become invalid
+        for the reason `failure`, or another one.
         """
         offered = offered_certificate(self.url)
         if fingerprint(offered) == fingerprint(pinned):
@@ -351,7 +371,10 @@ class RemoteLadder(LadderApi):
             raise self._certificate_error(self._pinned, "another one of the same issuer")
 
     def _check(self, response: httpx.Response) -> None:
-        """Raise the error that a response stands for, unless its status is one of success."""
+        """Raise the error that a response stands for, unless its status is one of success.
+
+        A redirection is an error: a token must not be sent to another address.
+        """
         status = response.status_code
         if status < 300:
             if response.headers.get("content-encoding", "identity") != "identity":
@@ -368,7 +391,7 @@ class RemoteLadder(LadderApi):
         """Return the error that a refusal's body stands for.
 
         It is ApiError for what the caller can change, Unreachable for a problem of the ladder, and
-        BadServer for a body that no ladder sends. Values of a wrong type count as left out.
+        BadServer for a body that no ladder sends. A message or time of a wrong type is ignored.
         """
         try:
             error = json.loads(body)["error"]
@@ -380,7 +403,7 @@ class RemoteLadder(LadderApi):
         text = one_line(message, _LONGEST_SENTENCE) if isinstance(message, str) else ""
         if code in tuple(RefusalKind):
             kind = RefusalKind(code)
-        else:
+        else:  # a code of a newer ladder
             kind = RefusalKind.INTERNAL if status >= 500 else RefusalKind.INVALID
         if kind in (RefusalKind.UNAVAILABLE, RefusalKind.INTERNAL):
             return Unreachable(f"{self.url}: {text or 'it has a problem'}", retry_s)
@@ -403,24 +426,28 @@ class _Connection:
         self.is_open = False
         """True once the other side has accepted the connection."""
 
-    def trace(self, name: str, info: Mapping[str, Any]) -> None:
-        """Check the ladder's certificate, once TLS has begun, before anything is sent.
+    def on_step(self, step: str, info: Mapping[str, Any]) -> None:
+        """Check the ladder's certificate as soon as TLS has begun, before anything is sent.
 
-        httpx calls it after each step of a request with the step's name; an exception ends the
-        request.
+        httpx calls this function after each step of a request. An exception ends the request.
+
+        step  such as "connection.connect_tcp.complete"
+        info  the result of the step; of these two steps, "return_value" is the connection's stream
         """
-        if not name.endswith(("connect_tcp.complete", "start_tls.complete")):
+        if not step.endswith(("connect_tcp.complete", "start_tls.complete")):
             return
+        self.is_open = True  # an error from now on is not that nobody answers
         stream = info["return_value"]
-        self.is_open = True
-        tls = stream.get_extra_info("ssl_object")
-        if tls is not None and tls.context is self._settings:  # else TLS of a proxy
-            try:
-                certificate = tls.getpeercert(True)  # in binary form; it takes no keywords
-                self._accept(ssl.DER_cert_to_PEM_cert(certificate))
-            except BaseException:
-                stream.close()
-                raise
+        tls = stream.get_extra_info("ssl_object")  # None before TLS has begun
+        if tls is None or tls.context is not self._settings:
+            return  # a proxy's TLS has settings of its own, and its certificate is not the ladder's
+        try:
+            # True stands for the binary form, DER; the argument has no keyword.
+            certificate = tls.getpeercert(True)
+            self._accept(ssl.DER_cert_to_PEM_cert(certificate))
+        except BaseException:
+            stream.close()
+            raise
 
 
 def _duration(seconds: int) -> str:
@@ -436,7 +463,7 @@ def _verification_failure(error: BaseException | None) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the reason of a failed connection in words: the system's, if it is known."""
+    """Return the reason why a connection failed: the system's words, if the error has a cause."""
     if isinstance(error, httpx.TimeoutException):
         return f"no answer within {CONNECT_S:g} s"
     cause: BaseException | None = error
@@ -448,7 +475,7 @@ def _reason(error: Exception) -> str:
 
 
 def _method(declared: Method) -> Callable[..., Any]:
-    """Return the body of a declared method for RemoteLadder, which sends a request."""
+    """Return a method of RemoteLadder that calls the declared method over HTTP."""
 
     def call(ladder: RemoteLadder, **fields: Any) -> Any:
         return ladder._call(declared, fields)  # noqa: SLF001  (a method of that class)
@@ -487,6 +514,7 @@ def offered_certificate(url: str) -> str:
 
     The certificate is not verified. Raises RemoteError if there is none.
     """
+    # The call of any method connects; `_accept` raises the certificate before a request is sent.
     try:
         with _UntrustedLadder(url) as ladder:
             ladder.server()
@@ -498,8 +526,8 @@ def offered_certificate(url: str) -> str:
 def tls_settings(pinned: str | None) -> ssl.SSLContext:
     """Return the TLS settings of a client.
 
-    They accept only the certificate `pinned`, as PEM, and those that it has signed; None stands
-    for the certificates that the system trusts. Raises UserError for a damaged certificate.
+    They accept only the certificate `pinned`, in the text form PEM, and those that it has signed.
+    With None they accept what the system trusts. Raises UserError for a damaged certificate.
     """
     if pinned is None:
         return ssl.create_default_context()

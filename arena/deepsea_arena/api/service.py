@@ -137,13 +137,16 @@ class LadderService:
         Raises ApiError if the token is not valid, or if too many logins from the address have
         failed. A valid token is accepted however many others at the same address have failed.
         """
-        token_digest = secret_digest(SecretKind.TOKEN, token)
-        session, digest = new_secret(SecretKind.SESSION, self.entropy())
-        limits = self.limits
+        token_digest = secret_digest(SecretKind.TOKEN, token)  # None if the text is no token
+        session, session_digest = new_secret(SecretKind.SESSION, self.entropy())
         holder = None
         if token_digest is not None:
             holder = self.store.accounts.open_session(
-                token_digest, digest, limits.session_days, limits.sessions, address_prefix(address)
+                token_digest,
+                session_digest,
+                self.limits.session_days,
+                self.limits.sessions,
+                address_prefix(address),
             )
         if holder is None:
             self.count_failure(address)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -92,10 +92,14 @@ class SubmissionMethods(LadderPart):
 
         Raises ApiError if the upload may not be added now.
         """
-        return self.store.submissions.check(self._checked(announced), self.limits) is not None
+        new_submission = self._checked_submission(announced)
+        return self.store.submissions.check(new_submission, self.limits) is not None
 
     def submission_refusal(self) -> ApiError | None:
-        """Return the refusal that every upload of the caller would get now; None if none."""
+        """Return the refusal that every upload of the caller would get now.
+
+        None if the caller may upload; a certain archive can still be refused.
+        """
         try:
             self.store.submissions.check(self._new_submission(_UNKNOWN), self.limits)
         except LadderError as error:
@@ -109,7 +113,7 @@ class SubmissionMethods(LadderPart):
     @method("PUT", "/bots/{bot}", role=Role.AUTHOR, scope=Scope.SUBMIT, key="submission")
     def submit(self, archive: Archive) -> Iterator[Submission | None]:
         """Submit a bot, and follow its check until the check has ended."""
-        new_submission = self._checked(archive)
+        new_submission = self._checked_submission(archive)
         submission = self.store.submissions.add(new_submission, archive.parts(), self.limits)
         return self._submission_states(submission)
 
@@ -131,7 +135,7 @@ class SubmissionMethods(LadderPart):
             self.check_admin()
         author_id = self.store.authors.id_of(author) if author else self.own_id
         newest = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
-        return self._with_same_files(*newest)
+        return self._with_same_files(newest)
 
     @method("GET", "/admin/queue", role=Role.ADMIN, scope=Scope.ADMIN, key="submissions")
     def queue(self) -> tuple[Submission, ...]:
@@ -144,9 +148,9 @@ class SubmissionMethods(LadderPart):
         if everybody:
             self.check_admin()
         bots = self.store.bots.all(None if everybody else self.own_id)
-        shared = self.store.bots.shared_files() if everybody else ()
+        shared_files = self.store.bots.shared_files() if everybody else ()
         return tuple(
-            bot_place(bot, copies(shared, bot.author, bot.name))
+            bot_place(bot, copies(shared_files, bot.author, bot.name))
             for bot in bots
             if everybody or self.is_own(bot.author)
         )
@@ -162,10 +166,10 @@ class SubmissionMethods(LadderPart):
         """Download a version of a bot of the caller's author, as a zip."""
         own_bot = self._own_bot(bot)
         versions = {stored.number: stored for stored in self.store.bots.versions(own_bot.name)}
-        chosen = versions.get(version or own_bot.current.number)
-        if chosen is None:
+        chosen_version = versions.get(version or own_bot.current.number)
+        if chosen_version is None:
             raise ApiError(RefusalKind.NOT_FOUND, f"{own_bot.name} has no version {version}")
-        archive = self.store.bots.archive(chosen.digest)
+        archive = self.store.bots.archive(chosen_version.digest)
         chunk_size = self.limits.chunk_bytes
         starts = range(0, len(archive), chunk_size)
         return (archive[start : start + chunk_size] for start in starts)
@@ -173,7 +177,8 @@ class SubmissionMethods(LadderPart):
     @method("GET", "/games/{game_id}/log", role=Role.AUTHOR, scope=Scope.READ, key="logs")
     def log(self, *, game_id: str) -> tuple[SeatLog, ...]:
         """Return the last output of the caller's bots that were at fault in a game."""
-        reads_all = self.caller.is_machine and not self.caller.author
+        # A command on the ladder's machine that acts for no author reads the logs of all seats.
+        may_read_all = self.caller.is_machine and not self.caller.author
         # In the same words for a game that does not exist and for a game of others.
         refusal = ApiError(
             RefusalKind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
@@ -181,11 +186,11 @@ class SubmissionMethods(LadderPart):
         try:
             seats = self.store.history.get(game_id).line.seats
         except NotOnLadder:
-            if reads_all:
+            if may_read_all:
                 raise
             raise refusal from None
         readable_seats = {
-            number for number, seat in enumerate(seats) if reads_all or self.is_own(seat.author)
+            number for number, seat in enumerate(seats) if may_read_all or self.is_own(seat.author)
         }
         if not readable_seats:
             raise refusal
@@ -217,9 +222,9 @@ class SubmissionMethods(LadderPart):
         return self._analysis_states(last_request)
 
     def _analysis_states(self, analysis: LadderAnalysis) -> Iterator[LadderAnalysis | None]:
-        """Yield an analysis, and again whenever its state has changed, until it has ended.
+        """Yield the state of an analysis, and again when it has changed, until its end.
 
-        Yields None when nothing has changed since the last look.
+        Yields None if the store still has the same state; the caller then pauses for a while.
         """
         yield analysis
         while not analysis.state.is_final:
@@ -230,65 +235,59 @@ class SubmissionMethods(LadderPart):
     # ----------------------------------------------------------------------------------- within
 
     def _submission_states(self, submission: Submission) -> Iterator[Submission | None]:
-        """Yield a submission, and again whenever its state has changed, until its check has ended.
+        """Yield the state of a submission, and again when it has changed, until its check's end.
 
-        Yields None when nothing has changed since the last look.
+        Yields None if the store still has the same state; the caller then pauses for a while.
         """
-        yield from self._with_same_files(submission)
+        yield from self._with_same_files([submission])
         while not submission.state.is_final:
             current = self.store.submissions.get(submission.id)
             if current == submission:
                 yield None
             else:
-                yield from self._with_same_files(current)
+                yield from self._with_same_files([current])
             submission = current
 
-    def _with_same_files(self, *submissions: Submission) -> tuple[Submission, ...]:
-        """Return the submissions, for admins with other authors' versions that have the same files.
+    def _with_same_files(self, submissions: Sequence[Submission]) -> tuple[Submission, ...]:
+        """Return the submissions, for an admin with the field `same_files`, for others without.
 
-        Submissions that have not become a version are returned as they are.
+        The field names other authors' versions with the same files. A submission that has not
+        become a version has none.
         """
         has_versions = any(submission.version is not None for submission in submissions)
         if not (self.caller.is_admin and has_versions):
-            return submissions
-        shared = self.store.bots.shared_files()
+            return tuple(submissions)
+        shared_files = self.store.bots.shared_files()
+        completed: list[Submission] = []
+        for submission in submissions:
+            author, bot, version = submission.author, submission.bot, submission.version
+            same_files = () if version is None else copies(shared_files, author, bot, version)
+            completed.append(replace(submission, same_files=same_files))
+        return tuple(completed)
 
-        def with_files(submission: Submission) -> Submission:
-            if submission.version is None:
-                return submission
-            same_files = copies(shared, submission.author, submission.bot, submission.version)
-            return replace(submission, same_files=same_files)
-
-        return tuple(map(with_files, submissions))
-
-    def _checked(self, archive: Archive) -> NewSubmission:
-        """Return the submission of an archive for the store.
+    def _checked_submission(self, archive: Archive) -> NewSubmission:
+        """Return the caller's submission of an archive, to be added to the store.
 
         Raises ApiError if the archive's size, digest or key is not allowed.
         """
         largest, size = self.limits.archive_bytes, archive.size
-        size_text, largest_text = size_in_words(size), size_in_words(largest)
-        for is_allowed, sentence in (
-            (size > 0, "no file came: an archive has at least a byte"),
-            (
-                size <= largest or self.caller.is_machine,
-                f"the archive has {size_text}; at most {largest_text} are taken",
-            ),
-            (
-                _SHA256.fullmatch(archive.sha256),
-                "the header's sha256 is not 64 hexadecimal digits in lower case",
-            ),
-            (
-                _KEY.fullmatch(archive.key),
-                "the key of an upload has 8 to 64 characters of A-Z a-z 0-9 . _ : -",
-            ),
-        ):
-            if not is_allowed:
-                raise ApiError(RefusalKind.INVALID, sentence)
+        problem = ""
+        if size <= 0:
+            problem = "no file came: an archive has at least a byte"
+        elif size > largest and not self.caller.is_machine:
+            problem = (
+                f"the archive has {size_in_words(size)}; at most {size_in_words(largest)} are taken"
+            )
+        elif not _SHA256.fullmatch(archive.sha256):
+            problem = "the header's sha256 is not 64 hexadecimal digits in lower case"
+        elif not _KEY.fullmatch(archive.key):
+            problem = "the key of an upload has 8 to 64 characters of A-Z a-z 0-9 . _ : -"
+        if problem:
+            raise ApiError(RefusalKind.INVALID, problem)
         return self._new_submission(archive)
 
     def _new_submission(self, archive: Archive) -> NewSubmission:
-        """Return the caller's submission of an archive for the store, unchecked."""
+        """Return the caller's submission of an archive; its values have not been checked."""
         return NewSubmission(
             author_id=self.own_id,
             bot=archive.bot,
@@ -300,9 +299,10 @@ class SubmissionMethods(LadderPart):
         )
 
     def _own_bot(self, name: str) -> LadderBot:
-        """Return a bot of the caller's author.
+        """Return the bot of the caller's author that has this name.
 
-        Raises ApiError in the same words for a bot of another author and for no bot at all.
+        Raises ApiError, in the same words for a bot of another author as for no bot, so that
+        nobody learns which names exist.
         """
         try:
             bot = self.store.bots.get(name)
