@@ -71,8 +71,10 @@ class CommandLine(LazyGroup):
     """The program itself, as a group of click with its own errors and exit statuses."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command that was called."""
-        # Caught here because click's own main() would print a blank line and change the status.
+        """Run the command, and raise the program's own errors for Ctrl-C and a closed pipe.
+
+        For Python's errors click's main() would print a blank line and set another exit status.
+        """
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -81,21 +83,33 @@ class CommandLine(LazyGroup):
             raise ClosedPipe from None
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:
-        """Run the program and exit; with `args` it runs within another program, such as a test."""
-        extra |= {"prog_name": PROGRAM, "standalone_mode": False}
-        if args is None:
+        """Run the program with the arguments of this process, or with `args`, and exit.
+
+        A program such as a test passes `args`, and its process stays as it is.
+        """
+        owns_process = args is None
+        if owns_process:
             _write_utf8_and_plain_lines()
             _collect_garbage_seldom()
+        # With standalone_mode, click itself would print errors and choose the exit status.
+        extra |= {"prog_name": PROGRAM, "standalone_mode": False}
         status = exit_status(partial(super().main, args, **extra))
-        loading = sys.modules.get("deepsea_referee.bots.loading")
-        if args is None and loading is not None:
-            loading.end_process(status)
+        if owns_process:
+            _end_threads_of_bots(status)
         raise SystemExit(status)
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
         """Refuse odd arguments before click interprets any of them."""
         refuse_odd_arguments(args)
         return super().make_context(info_name, args, *rest, **extra)
+
+
+def _end_threads_of_bots(status: int) -> None:
+    """End the process with this exit status if threads of bots would keep it from exiting."""
+    # Only a command that loaded bots into this process has imported the module.
+    loading = sys.modules.get("deepsea_referee.bots.loading")
+    if loading is not None:
+        loading.end_process(status)
 
 
 def _collect_garbage_seldom() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,8 +128,9 @@ def command(options: AnalyseOptions) -> None:
 
 def _refuse_contradictions(options: AnalyseOptions) -> None:
     """Raise UsageError for options that exclude each other or need --report."""
-    source = click.get_current_context().get_parameter_source("precision")
-    if source is not click.core.ParameterSource.DEFAULT and options.rollouts is not None:
+    precision_source = click.get_current_context().get_parameter_source("precision")
+    has_precision = precision_source is not click.core.ParameterSource.DEFAULT
+    if has_precision and options.rollouts is not None:
         raise click.UsageError("--precision and --rollouts exclude each other")
     if options.report and (options.seat is not None or options.luck or options.all):
         raise click.UsageError("--report excludes --seat, --luck and --all")
@@ -143,34 +143,50 @@ def _bot_names(games: Sequence[tuple[str, GameRecord]]) -> set[str]:
 
 
 def _load_games(paths: Sequence[Path], settings: AnalysisSettings) -> list[tuple[str, GameRecord]]:
-    """Load the records at these paths, and return each with its path as a text.
+    """Load the games to analyse from these paths, and return each record after its path.
 
     A folder stands for all records in it. With --bot only the games of this bot are returned.
-    Raises UserError if there are none, or if a game has no such seat as --seat.
+    Raises UserError if there are none.
     """
-    games = []
-    record_paths = (record_paths_in(path) if path.is_dir() else [path] for path in paths)
-    for path in chain.from_iterable(record_paths):
-        record = load_record(path)
-        if settings.seat is not None and settings.seat >= len(record.seats):
-            last = SEAT_LETTERS[len(record.seats) - 1]
-            raise UserError(f"--seat: the game of {path} has seats A to {last}")
-        games.append((str(path), record))
+    games: list[tuple[str, GameRecord]] = []
+    for path in paths:
+        record_paths = record_paths_in(path) if path.is_dir() else [path]
+        games += [
+            (str(record_path), _load_game(record_path, settings)) for record_path in record_paths
+        ]
     if settings.bot is None:
         return games
-    games_of_bot = [game for game in games if settings.bot in _bot_names([game])]
+    games_of_bot = [
+        (path, record)
+        for path, record in games
+        if settings.bot in [seat.name for seat in record.seats]
+    ]
     if not games_of_bot:
         names = ", ".join(sorted(_bot_names(games)))
         raise UserError(f"--bot: {', '.join(map(str, paths))} has games of {names}")
     return games_of_bot
 
 
+def _load_game(path: Path, settings: AnalysisSettings) -> GameRecord:
+    """Load a record; raises UserError if its game does not have the seat of --seat."""
+    record = load_record(path)
+    if settings.seat is not None and settings.seat >= len(record.seats):
+        last_seat = SEAT_LETTERS[len(record.seats) - 1]
+        raise UserError(f"--seat: the game of {path} has seats A to {last_seat}")
+    return record
+
+
 def _analyse_games(
     games: Sequence[tuple[str, GameRecord]], settings: AnalysisSettings, workers: int
 ) -> tuple[Analysis, list[GameAnalysis]]:
-    """Analyse games with a line of progress, and return the analysis and its results by game."""
+    """Analyse games, with a line of progress, and return the finished analysis and its results.
+
+    The results have one item for each game. After Ctrl-C those that are complete are returned, and
+    `interrupted` of the analysis says how far it came.
+    """
     from deepsea_arena.analysis import Analysis
 
     analysis = Analysis(with_progress(games, "reading the records"), settings)
-    with Progress(analysis.steps, "steps", printed=True) as counter:
-        return analysis, analysis.run(workers=workers, on_steps=counter.advance)
+    with Progress(analysis.steps, "steps", printed=True) as progress:
+        game_analyses = analysis.run(workers=workers, on_steps=progress.advance)
+    return analysis, game_analyses

@@ -52,7 +52,7 @@ WEAKNESSES_FORMAT = "deepsea-weaknesses/1"
 
 
 def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show_all: bool) -> None:
-    """Print one game with its decisions, or the sums of many and their worst decisions.
+    """Print the analysis of one game, or a table of the bots in many games and the worst decisions.
 
     show_all  True to print every decision, not only marked ones
     """
@@ -66,36 +66,45 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
     _print_bots(by_bot(analyses, settings.seat), settings)
     if show_all:
         for analysis in analyses:
-            click.echo()
-            echo(f"{analysis.name}: {narration.title(analysis.record)}")
-            for decision in analysis.decisions:
-                print_decision(decision, analysis)
-        return
-    _print_worst(analyses)
+            _print_all_decisions(analysis)
+    else:
+        _print_worst_decisions(analyses)
+        _print_worst_dives(analyses)
 
 
-def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
-    """Print the decisions and the dives of all games that surely lost most."""
+def _print_all_decisions(analysis: GameAnalysis) -> None:
+    click.echo()
+    echo(f"{analysis.name}: {narration.title(analysis.record)}")
+    for decision in analysis.decisions:
+        print_decision(decision, analysis)
+
+
+def _print_worst_decisions(analyses: Sequence[GameAnalysis]) -> None:
+    """Print the decisions of all games that surely lost most, with commands to look at them."""
     marked = [
         (decision, analysis)
         for analysis in analyses
         for decision in analysis.decisions
         if decision.judged.mark
     ]
-    # Worst first, by what the decision lost at least.
-    marked.sort(key=lambda entry: -entry[0].judged.regret.low)
-    shown = marked[:WORST]
-    if shown:
+    # Worst first, by the low end of what the decision lost.
+    marked.sort(key=lambda decision_and_game: -decision_and_game[0].judged.regret.low)
+    if marked:
         click.echo()
         echo(f"the worst of {len(marked)} marked decisions")
-    for decision, analysis in shown:
+    for decision, analysis in marked[:WORST]:
         click.echo()
         print_decision(decision, analysis)
         if analysis.name != STDIN:
             print_command("deepsea-referee", "show", analysis.name, "--at", str(decision.number))
         print_try(analysis.name, analysis.record, decision.number, decision.judged.best)
+
+
+def _print_worst_dives(analyses: Sequence[GameAnalysis]) -> None:
+    """Print the dives in which several small losses of a seat add up to most."""
     dives = [(dive, analysis) for analysis in analyses for dive in analysis.marked_dives]
-    dives.sort(key=lambda entry: -entry[0].loss.low)
+    # Worst first, by the low end of what the dive lost.
+    dives.sort(key=lambda dive_and_game: -dive_and_game[0].loss.low)
     if dives:
         click.echo()
         echo(f"the worst of {len(dives)} dives that lost more than a mark of theirs says")
@@ -104,11 +113,12 @@ def _print_worst(analyses: Sequence[GameAnalysis]) -> None:
 
 
 def _method(settings: AnalysisSettings, policy: str = COACH_VERSION) -> str:
-    """Return the line that says how decisions were judged.
+    """Return the line that says how decisions were judged, and how many roll-outs were made.
 
     policy  policy of the roll-outs with its version
     """
     effort = settings.effort
+    # Either roll-outs go on until the error is small enough, or their number is fixed.
     size = f"to ±{effort.precision:g}" if effort.precision else f"{effort.most} for each option"
     return f"placement scores by roll-outs of {policy}, {size}"
 
@@ -149,7 +159,10 @@ def report_game(
 
 
 def print_decision(decision: AnalysedDecision, analysis: GameAnalysis) -> None:
-    """Print a decision as its seat knew it, with the placement score of each option."""
+    """Print a decision: the position as its seat knew it, and the score of each legal action.
+
+    A mark such as `?!` ends the first line if the action that was played surely lost something.
+    """
     judged = decision.judged
     seat = decision.seat
     mark = f"  {judged.mark}" if judged.mark else ""
@@ -187,52 +200,65 @@ def _with_error(estimate: Estimate, digits: int = 3) -> str:
 
 def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
     """Print the tables of a game: what each seat lost, and its luck if that was measured."""
-    luck = [row.luck for row in rows]
-    columns = [
-        Column("seat", [SEAT_LETTERS[row.seat] for row in rows]),
+    letters = [SEAT_LETTERS[row.seat] for row in rows]
+    results = [f"{row.result:.2f}" for row in rows]
+    grid(
+        Column("seat", letters),
         Column("bot", [row.bot.name for row in rows], text=True),
-        *_columns([row.lost for row in rows]),
-        Column("result", [f"{row.result:.2f}" for row in rows]),
-    ]
-    grid(*columns)
+        *_loss_columns([row.lost for row in rows]),
+        Column("result", results),
+    )
     if settings.luck:
+        luck = [row.luck for row in rows]
         click.echo()
         grid(
-            Column("luck", [SEAT_LETTERS[row.seat] for row in rows]),
-            Column("own dice", [f"{item.own_dice.mean:+.2f}" if item else "-" for item in luck]),
+            Column("luck", letters),
+            Column("own dice", [_signed_mean(seat.own_dice if seat else None) for seat in luck]),
             Column(
-                "others' dice", [f"{item.other_dice.mean:+.2f}" if item else "-" for item in luck]
+                "others' dice", [_signed_mean(seat.other_dice if seat else None) for seat in luck]
             ),
-            Column("values", [f"{item.values.mean:+.2f}" if item else "-" for item in luck]),
-            Column("result", [f"{row.result:.2f}" for row in rows]),
+            Column("values", [_signed_mean(seat.values if seat else None) for seat in luck]),
+            Column("result", results),
             Column("without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]),
         )
 
 
+def _signed_mean(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{estimate.mean:+.2f}"
+
+
 def _print_luck(analysis: GameAnalysis, threshold: float) -> None:
-    """Print the rolls and reveals that surely moved a seat's placement score by more than this."""
-    shown = [
+    """Print the rolls and the reveals of values that changed what a seat could expect.
+
+    threshold  placement score by which the expectation of a seat must surely have changed
+    """
+    lucky_events = [
         event
         for event in analysis.chances
+        # The change is surely at least its estimate less the error of the estimate.
         if max(abs(luck.mean) - luck.error for luck in event.luck) > threshold
     ]
-    if shown:
+    if lucky_events:
         click.echo()
         echo(f"luck of more than {threshold:.2f}")
-    for event in shown:
+    for event in lucky_events:
         event_text = "values are revealed"
         if event.seat is not None and event.dice is not None:
             event_text = f"{SEAT_LETTERS[event.seat]} rolls {event.dice[0]}+{event.dice[1]}"
-        seats = [
+        luck_of_seats = [
             f"{letter} {luck.mean:+.2f}"
             for letter, luck in zip(SEAT_LETTERS, event.luck, strict=False)
             if abs(luck.mean) >= 0.01  # less would be printed as nearly 0
         ]
-        click.echo(f"{event.turn:4} {event_text:19}  {', '.join(seats)}")
+        click.echo(f"{event.turn:4} {event_text:19}  {', '.join(luck_of_seats)}")
 
 
-def _columns(rows: Sequence[Lost]) -> list[Column]:
-    """Return the columns on what decisions lost: their number, the sum, the mean and the marks."""
+def _loss_columns(rows: Sequence[Lost]) -> list[Column]:
+    """Return the columns on the losses of decisions, with one row for each item of `rows`.
+
+    They are the number of decisions, the sum and the mean of their losses, and the number of each
+    mark. Where the terminal is too narrow, the columns with `spare` are left out.
+    """
     return [
         Column("decisions", [str(row.decisions) for row in rows], spare=1),
         Column("lost", [_with_error(row.loss, 2) for row in rows]),
@@ -253,7 +279,7 @@ def _marks(rows: Sequence[Lost]) -> list[Column]:
 
 
 def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
-    """Print the tables of many games: what each bot lost, in which decisions, and its results."""
+    """Print three tables of the bots in many games: their losses, these by kind, and results."""
     names = [_name(row.bot, rows) for row in rows]
     grid(
         Column("bot", names, text=True),
@@ -292,11 +318,12 @@ def _mean_loss(lost: Lost | None) -> str:
 
 
 def _mean(numbers: Sequence[float]) -> str:
-    """Return the mean of numbers with its error, "-" without numbers."""
+    """Return the mean of numbers and its error of 95 % as a text; "-" if there are no numbers."""
     estimate = mean(numbers)
     if estimate is None:
         return "-"
-    error = f" ±{estimate.error:.2f}" if len(numbers) > 1 else ""
+    has_error = len(numbers) > 1  # one number has no spread
+    error = f" ±{estimate.error:.2f}" if has_error else ""
     return f"{estimate.mean:.2f}{error}"
 
 
@@ -343,82 +370,85 @@ def report_weaknesses(
 
 
 def print_weaknesses(weaknesses: Weaknesses, records: Mapping[str, GameRecord]) -> None:
-    """Print the situations in which a bot loses, with the clearest positions, and the changes.
+    """Print the situations in which a bot surely loses, and how that changed since earlier games.
 
     records  records of the games by their paths
     """
     click.echo()
-    games = count(weaknesses.games, "game")
-    if not weaknesses.weaknesses:
-        echo(f"{weaknesses.bot}: no situation in which it surely loses, in {games}")
+    games_text = count(weaknesses.games, "game")
+    situations = weaknesses.weaknesses
+    if situations:
+        echo(f"{weaknesses.bot}, {games_text}, {count(weaknesses.tested, 'situation')} tested")
+        grid(
+            Column("situation", [row.situation for row in situations], text=True),
+            Column("times a game", [f"{row.decisions:.1f}" for row in situations]),
+            Column("lost a game", [f"{row.lost:.3f} ±{row.error:.3f}" for row in situations]),
+        )
+        for situation in situations:
+            _print_weakness(situation, records)
+    else:
+        echo(f"{weaknesses.bot}: no situation in which it surely loses, in {games_text}")
         if weaknesses.games < FEWEST:
             echo(f"it takes {FEWEST} games at least, and some tens to see what loses 0.05 a game")
-    else:
-        echo(f"{weaknesses.bot}, {games}, {count(weaknesses.tested, 'situation')} tested")
-        rows = weaknesses.weaknesses
-        grid(
-            Column("situation", [row.situation for row in rows], text=True),
-            Column("times a game", [f"{row.decisions:.1f}" for row in rows]),
-            Column("lost a game", [f"{row.lost:.3f} ±{row.error:.3f}" for row in rows]),
-        )
-        for row in rows:
-            _print_weakness(row, records)
     if weaknesses.before:
         _print_changes(weaknesses)
 
 
 def _print_weakness(weakness: Weakness, records: Mapping[str, GameRecord]) -> None:
-    """Print a situation in which a bot loses: in words, the clearest positions, and a whole plan.
+    """Print a situation in which a bot loses, with the positions that show it most clearly.
+
+    If several steps of a dive lose together, the first step of the clearest such dive follows.
 
     records  records of the games by their paths
     """
     from deepsea_cli.terminal_board import print_board_at
 
     click.echo()
-    phrase = phrase_of(weakness, len(weakness.mostly))
+    phrase = phrase_of(weakness, conditions=len(weakness.mostly))  # with all of them
     echo(f"{phrase}, in {count(weakness.games, 'game')}")
     if weakness.clearest:
         clearest = weakness.clearest[0]
         print_board_at(records[clearest.record], clearest.decision)
     for position in weakness.clearest:
         _print_position(position, records, f"decision {position.decision}")
-    plan = weakness.plan
-    if plan is not None:
+    first_step = weakness.plan
+    if first_step is not None:
         echo(
             f"  in {weakness.plans:.2f} dives a game these steps lose more than the mark of any "
             "one says"
         )
-        _print_position(plan, records, f"from decision {plan.decision} on")
+        _print_position(first_step, records, f"from decision {first_step.decision} on")
 
 
 def _print_position(position: Deviation, records: Mapping[str, GameRecord], where: str) -> None:
     """Print a decision that lost against the policy's action, and commands to look at it.
 
-    where  words for the decision in the line
+    records  records of the games by their paths
+    where    words for the decision in the line
     """
+    path = position.record
     letter = SEAT_LETTERS[position.seat]
     echo(
-        f"  {position.record}, {where}, dive {position.dive}: {letter} {position.played}, "
+        f"  {path}, {where}, dive {position.dive}: {letter} {position.played}, "
         f"{position.lost:.3f} ±{position.error:.3f} behind {position.policy}"
     )
-    record = records[position.record]
-    print_try(position.record, record, position.decision, position.policy)
-    print_look(position.record, record, position.decision)
+    print_try(path, records[path], position.decision, position.policy)
+    print_look(path, records[path], position.decision)
 
 
 def _print_changes(weaknesses: Weaknesses) -> None:
-    """Print the situations in which a bot surely loses more or less than in games before."""
+    """Print the situations in which a bot surely loses more or less than in earlier games."""
     click.echo()
-    games = f"{weaknesses.before} and {count(weaknesses.games, 'game')}, before and now"
-    if not weaknesses.changes:
-        echo(f"{weaknesses.bot}: no change by more than {WORTH} a game is sure, in {games}")
+    games_text = f"{weaknesses.before} and {count(weaknesses.games, 'game')}, before and now"
+    changes = weaknesses.changes
+    if not changes:
+        echo(f"{weaknesses.bot}: no change by more than {WORTH} a game is sure, in {games_text}")
         return
-    echo(f"{weaknesses.bot}: what has changed, in {games}")
-    rows = weaknesses.changes
+    echo(f"{weaknesses.bot}: what has changed, in {games_text}")
     grid(
-        Column("situation", [row.situation for row in rows], text=True),
-        Column("", ["worse" if row.more > 0 else "better" for row in rows], text=True),
-        Column("lost before", [f"{row.before:.3f}" for row in rows]),
-        Column("now", [f"{row.now:.3f}" for row in rows]),
-        Column("change", [f"{row.more:+.3f} ±{row.error:.3f}" for row in rows]),
+        Column("situation", [change.situation for change in changes], text=True),
+        Column("", ["worse" if change.more > 0 else "better" for change in changes], text=True),
+        Column("lost before", [f"{change.before:.3f}" for change in changes]),
+        Column("now", [f"{change.now:.3f}" for change in changes]),
+        Column("change", [f"{change.more:+.3f} ±{change.error:.3f}" for change in changes]),
     )

@@ -132,12 +132,12 @@ def _print_first_difference(original: GameRecord, new: GameRecord, decision: int
     if decision is None:
         echo("every decision is the same")
         return
-    before, now = original.decisions[decision], new.decisions[decision]
-    instead_of = f", not {before.action}"
-    if before.seat != now.seat:
-        instead_of = f" where {SEAT_LETTERS[before.seat]} played {before.action}"
-    letter = SEAT_LETTERS[now.seat]
-    echo(f"first different decision: {decision}, {letter} plays {now.action}{instead_of}")
+    recorded, changed = original.decisions[decision], new.decisions[decision]
+    instead_of = f", not {recorded.action}"
+    if recorded.seat != changed.seat:
+        instead_of = f" where {SEAT_LETTERS[recorded.seat]} played {recorded.action}"
+    letter = SEAT_LETTERS[changed.seat]
+    echo(f"first different decision: {decision}, {letter} plays {changed.action}{instead_of}")
 
 
 def _play_with_other_dice(
@@ -266,22 +266,24 @@ def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_
 
 
 def _print_replayed(
-    moment: ReplayedDecision, action: str, note: Note | None, line: BotLine | None
+    replayed: ReplayedDecision, action: str, note: Note | None, program_line: BotLine | None
 ) -> None:
     """Print a decision as it was recorded, and as the bot decides now.
 
-    action  the bot's action now
-    note    the bot's note on it, if it wrote one
-    line    the line of its program that decided, if it is known
+    action        the bot's action now
+    note          the bot's note on it, if it wrote one
+    program_line  the line of its program that decided, if it is known
     """
-    view, fault = moment.view, moment.decision.fault
+    view, recorded = replayed.view, replayed.decision
+    fault = f" ({recorded.fault})" if recorded.fault else ""
+    illegal = "" if view.is_legal(action) else " (not legal)"
     click.echo()
-    echo(f"decision {moment.number}, dive {view.dive}, to {view.kind}")
+    echo(f"decision {replayed.number}, dive {view.dive}, to {view.kind}")
     click.echo(f"  {view}")
     echo(f"  options  {', '.join(view.legal)}")
-    echo(f"  then     {moment.decision.action}{f' ({fault})' if fault else ''}")
-    echo(f"  now      {action}{'' if view.is_legal(action) else ' (not legal)'}")
-    if line is not None:
-        echo(f"  line     {line.in_words()}")
+    echo(f"  then     {recorded.action}{fault}")
+    echo(f"  now      {action}{illegal}")
+    if program_line is not None:
+        echo(f"  line     {program_line.in_words()}")
     if note is not None:
         echo(f"  note     {note.line()}")

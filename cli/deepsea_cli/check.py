@@ -46,14 +46,15 @@ def new(name: str, language: Language | None, template: Template | None) -> None
     """
     if language and template:
         raise click.UsageError("--language and --template exclude each other: templates are Python")
-    files = create(name, language or "python", template or "simple")
+    new_files = create(name, language or "python", template or "simple")
     if template == "learned":
+        # The bot plays by numbers that its author has to train before its first game.
         echo("to be trained it needs numpy, and to play nothing more; first of all:")
         print_command("pip", "install", "-r", f"{name}/train-requirements.txt")
         print_command("python", f"{name}/train.py")
         click.echo()
-    for file in files:
-        echo(str(file))
+    for path in new_files:
+        echo(str(path))
     click.echo()
     if language == "node":
         print_command("npm", "install", "--prefix", name)
@@ -126,7 +127,8 @@ def doctor(ctx: click.Context, json: bool) -> None:
     from deepsea_referee.system import SYSTEM
 
     if not SYSTEM.confines:
-        SYSTEM.choose("sandbox")  # raises an error that says what a sandbox needs
+        # There is no sandbox on this system: choosing one raises the error that says so.
+        SYSTEM.choose("sandbox")
     from deepsea_referee.sandbox import probe
 
     checks = probe.checks()

@@ -338,12 +338,16 @@ def tune(options: TuneOptions) -> None:
 
 
 def _progress_note(tuned: TuneGames) -> str:
-    """Return the best values so far, or the lead while they are compared with the old ones."""
+    """Return the news beside the bar of progress.
+
+    During the search they are the best values so far. After it the new values play against the
+    values from which the search started, and the news are the lead of the new ones.
+    """
     from deepsea_cli.verdict_report import comparison_note
 
-    if tuned.compared is not None:
-        return comparison_note(tuned.compared.comparison)
-    return ", ".join(f"{name}={value}" for name, value in tuned.search.values.items())
+    if tuned.compared is None:
+        return ", ".join(f"{name}={value}" for name, value in tuned.search.values.items())
+    return comparison_note(tuned.compared.comparison)
 
 
 def _document(tuned: TuneGames, *, is_better: bool | None) -> dict[str, Any]:
@@ -353,13 +357,13 @@ def _document(tuned: TuneGames, *, is_better: bool | None) -> dict[str, Any]:
     """
     from deepsea_cli.verdict_report import comparison_document
 
-    values, compared = tuned.search.values, tuned.compared
+    best_values, compared = tuned.search.values, tuned.compared
     return {
         "bot": tuned.subject.bot.name,
         "seed": tuned.settings.seed_text,
         "steps": tuned.search.steps,
         "parameters": [
-            {**parameter._asdict(), "found": values[parameter.name]}
+            {**parameter._asdict(), "found": best_values[parameter.name]}
             for parameter in tuned.subject.ranges
         ],
         "better": is_better,
@@ -415,13 +419,19 @@ def _report(tuned: TuneGames, *, is_better: bool | None) -> None:
 
 
 def _draw_plots(path: Path, tuned: TuneGames) -> None:
-    """Draw the values in the course of the search, and the lead of the comparison, to a file."""
-    from deepsea_referee.workbench.comparison import Lead
-    from deepsea_web.plots import lead, numbers
+    """Draw a chart of each searched value over the steps to a file.
 
-    charts = numbers(tuned.search)
-    if (compared := tuned.compared) is not None:
-        (a, b), settings = compared.settings.names, compared.settings
+    If the new values were compared with the old ones, a chart of their lead follows.
+    """
+    from deepsea_referee.workbench.comparison import Lead
+    from deepsea_web import plots
+
+    charts = plots.numbers(tuned.search)
+    compared = tuned.compared
+    if compared is not None:
+        settings = compared.settings
+        new_name, old_name = settings.names
         points = compared.comparison.history
-        charts.append(lead(Lead(a, b, settings.margin, settings.alpha, points)))
+        lead = Lead(new_name, old_name, settings.margin, settings.alpha, points)
+        charts.append(plots.lead(lead))
     write_plot(path, f"Numbers of {tuned.subject.bot.name}", _facts(tuned), charts)

@@ -35,14 +35,15 @@ EndedEarly: TypeAlias = "bool | BotHangs"
 
 
 def raise_early_end(ended: EndedEarly, progress: str) -> None:
-    """Raise the error that stands for an early end of games; return if they ended as planned.
+    """Raise an error if games ended early: Interrupted after Ctrl-C, or that of a bot that hangs.
 
+    ended     cause of the end: True for Ctrl-C, the bot's error, or False if all were played
     progress  what was complete, such as "12 of 20 games", for the message after Ctrl-C
     """
-    if ended is True:
-        raise Interrupted(f"after {progress}")
-    if ended:
+    if isinstance(ended, Exception):
         raise ended
+    if ended:
+        raise Interrupted(f"after {progress}")
 
 
 class ClosedPipe(Exception):
@@ -124,14 +125,15 @@ def _message_and_status(error: Exception) -> tuple[str, int] | None:
 
 
 def _open_missing_streams() -> None:
-    """Open the standard streams that were closed when the program was started, as by `>&-`.
+    """Replace the standard streams with which the program was started closed, as by `>&-`.
 
-    Otherwise the next file that is opened would get the number of such a stream, and output would
-    go into it.
+    Otherwise the next file that is opened would get the file descriptor of such a stream, and
+    output would go into this file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+            null_device = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(null_device, mode, encoding="utf-8"))
 
 
 def _one_line(message: str) -> str:
@@ -142,11 +144,16 @@ def _one_line(message: str) -> str:
 
 
 def _fail(message: str, status: int, detail: str = "") -> int:
-    """Print an error on stderr and return the exit status; the lines of `detail` are indented."""
+    """Print an error on stderr, and return the exit status.
+
+    detail  more lines, which are printed below the message unless it has this text already
+    """
+    # Where stderr cannot be written, the exit status still says that there was an error.
     with contextlib.suppress(OSError):
         click.echo(f"deepsea-referee: {message}", err=True)
-        for line in detail.splitlines() if detail not in message else ():
-            click.echo(f"  {line}", err=True)
+        if detail not in message:
+            for line in detail.splitlines():
+                click.echo(f"  {line}", err=True)
     return status
 
 
@@ -170,9 +177,10 @@ _HAS_PASSWORD = re.compile(r":.*@|password", re.IGNORECASE | re.DOTALL)
 
 
 def refuse_odd_arguments(arguments: Sequence[str]) -> None:
-    """Raise UsageError for the first argument, or value after `--OPTION=`, that is an odd text.
+    """Raise UsageError for the first argument that `refuse_odd_text` refuses.
 
-    The message names the option before an argument, which shows most users the place at once.
+    Of an argument `--OPTION=VALUE` only the value is looked at. The message names an option just
+    before the argument, which shows most users the place at once.
     """
     previous = ""
     for number, argument in enumerate(arguments, 1):
@@ -180,9 +188,9 @@ def refuse_odd_arguments(arguments: Sequence[str]) -> None:
         if option.startswith("--") and equals:
             refuse_odd_text(option, value)
         else:
-            is_after_option = previous.strip("-") != previous
-            after = f" (after {previous})" if is_after_option else ""
-            refuse_odd_text(f"argument {number}{after}", argument)
+            is_option = previous.startswith("-") or previous.endswith("-")
+            after_option = f" (after {previous})" if is_option else ""
+            refuse_odd_text(f"argument {number}{after_option}", argument)
         previous = argument
 
 
@@ -198,6 +206,7 @@ def refuse_odd_text(where: str, text: str) -> None:
     from deepsea_rules.printable import quoted  # rarely needed
 
     for character in text:
-        if reason := _REASONS.get(unicodedata.category(character)):
-            shown = "" if _HAS_PASSWORD.search(text) else f"{quoted(text)}: "
-            raise click.UsageError(f"{where}: {shown}{reason}")
+        reason = _REASONS.get(unicodedata.category(character))
+        if reason is not None:
+            shown_text = "" if _HAS_PASSWORD.search(text) else f"{quoted(text)}: "
+            raise click.UsageError(f"{where}: {shown_text}{reason}")
