@@ -106,11 +106,11 @@ def test_a_bot_that_knows_only_the_proto_plays(tmp_path: Path) -> None:
 def test_a_bot_that_is_ended_because_nobody_can_check_its_limits_is_not_at_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def look(self: PlainBotProcess) -> None:
+    def fail(self: PlainBotProcess) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(interface, "MOST_FAILED_CHECKS", 1)
-    monkeypatch.setattr(PlainBotProcess, "_look", look)
+    monkeypatch.setattr(PlainBotProcess, "_check_once", fail)
     with pytest.raises(RefereeError, match=r"the limits of '.*' cannot be checked: "):
         play([never_ready(tmp_path), never_ready(tmp_path)])
 

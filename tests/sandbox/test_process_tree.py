@@ -60,15 +60,15 @@ os.read(0, 1)
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        changes = process_tree.TreeActivity()
-        assert len(changes.tree(process.pid)) >= 1
+        activity = process_tree.TreeActivity()
+        assert len(activity.tree_if_active(process.pid)) >= 1
         assert soon(lambda: len(process_tree.tree(process.pid)) == 2)
-        assert soon(lambda: not changes.tree(process.pid))
-        assert changes.tree(process.pid) == []
+        assert soon(lambda: not activity.tree_if_active(process.pid))
+        assert activity.tree_if_active(process.pid) == []
         process.stdin.write(b"x")
         process.stdin.flush()
         assert process.stdout.readline() == b"on\n"
-        assert len(changes.tree(process.pid)) == 3
+        assert len(activity.tree_if_active(process.pid)) == 3
         process.communicate()
 
 

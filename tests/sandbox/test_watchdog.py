@@ -36,8 +36,8 @@ def test_a_check_that_raises_keeps_no_other_from_being_made_nor_itself(
         watchdog.watch(fails)
         watchdog.watch(holds)
         assert called_again.wait(60)
-        watchdog.forget(fails)
-        watchdog.forget(holds)
+        watchdog.unwatch(fails)
+        watchdog.unwatch(holds)
     assert {"fails", "holds"} <= set(calls[-3:])
 
 
@@ -52,7 +52,7 @@ class Unreadable(IsolatedProcess):
     def kill(self) -> None:
         self.kills += 1
 
-    def _look(self) -> None:
+    def _check_once(self) -> None:
         self.checks += 1
         if self.checks not in self._readable:
             raise OSError(errno.EMFILE, "Too many open files")

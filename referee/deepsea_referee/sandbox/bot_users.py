@@ -39,11 +39,13 @@ from deepsea_referee.sandbox.interface import BOT_USERS, SandboxUnavailable
 from deepsea_referee.sandbox.mounts import Mount
 
 NOBODY = 65534
-# Inherited by worker processes.
+# The environment variable with the range of users that was chosen.
 VARIABLE = "DEEPSEA_BOT_UIDS"
 LOCKS = Path("/run/deepsea-referee.uids")
 # The number of a subordinate user in the namespace in which it exists.
 INSIDE = 1000
+_NEW_MOUNTS = ("--mount", "--propagation", "private", "--")
+"""The options of unshare for a mount namespace, whose mounts the rest of the host does not see."""
 _TRIAL_S = 10
 
 TOOL_PATH = os.pathsep.join(("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"))
@@ -77,15 +79,21 @@ class UserRange(NamedTuple):
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
 
+    def numbers(self) -> range:
+        """Return the numbers of the users, in order."""
+        return range(self.first, self.last + 1)
+
     def overlaps(self, first: int, count: int) -> bool:
         """Return True if one of `count` numbers from `first` on is in the range."""
         return first <= self.last and first + count > self.first
 
     def trouble(self, etc: Path = Path("/etc"), process: Path = Path("/proc/self")) -> str:
-        """Return the reason why bots cannot run as these users; "" if they can.
+        """Return the reason why root cannot run bots as these users; "" if it can.
 
-        etc      the folder with subuid and subgid
-        process  the folder with uid_map and gid_map, which list the users of a container
+        They must not belong to anybody else, and must exist in this container.
+
+        etc      the folder with subuid and subgid, which assign numbers to ordinary users
+        process  the folder with uid_map and gid_map, which list the numbers of a container
         """
         for user in pwd.getpwall():
             if self.overlaps(user.pw_uid, 1):
@@ -95,9 +103,11 @@ class UserRange(NamedTuple):
                 if self.overlaps(first, count):
                     return f"{etc / name} gives numbers of it to {owner}"
         for name in ("uid_map", "gid_map"):
-            lines = (map(int, line.split()) for line in _lines(process / name))
+            # Each line: the first number inside, the first number outside, and their count.
+            mapped_ranges = (map(int, line.split()) for line in _lines(process / name))
             if not any(
-                first <= self.first and self.last < first + count for first, _, count in lines
+                first <= self.first and self.last < first + count
+                for first, _outside, count in mapped_ranges
             ):
                 return "this container has no such users"
         return ""
@@ -133,13 +143,18 @@ class BotUsers:
         self._owner = 0
         self._file = -1
         self._claimed: set[int] = set()
-        self._next: Iterator[int] = iter(())
+        self._candidates: Iterator[int] = iter(())
+        """The users to try, beginning with the next one; it never ends once the file is open."""
 
     def claim(self) -> int:
-        """Claim a user that no other sandbox has. Raises OSError if all are in use."""
+        """Claim a user that no other sandbox of this machine has, and return its number.
+
+        Raises OSError if all are in use.
+        """
         with self._lock:
-            self._open()
-            for user in itertools.islice(self._next, self.range.last - self.range.first + 1):
+            self._open_locks_file()
+            for user in itertools.islice(self._candidates, len(self.range.numbers())):
+                # A process can lock a byte twice: its own claims are known by the set only.
                 if user not in self._claimed and self._try_lock(user):
                     self._claimed.add(user)
                     return user
@@ -153,22 +168,26 @@ class BotUsers:
                 self._claimed.remove(user)
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, user)
 
-    def _open(self) -> None:
-        """Open the file with the locks, once in each process."""
+    def _open_locks_file(self) -> None:
+        """Open the file with the locks, if this process has not opened it yet.
+
+        A forked process inherits the open file, but no lock, so it opens the file again, and begins
+        without claims.
+        """
         if self._owner == os.getpid():
             return
-        # A forked process inherits the open file, but no lock: it needs a file of its own.
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._file = os.open(self._locks, flags, 0o600)
         self._owner = os.getpid()
         self._claimed = set()
-        # In turns, so that a user is not used again at once; processes begin at different users.
-        count = self.range.last - self.range.first + 1
-        start = os.getpid() % count
-        self._next = (self.range.first + (start + number) % count for number in itertools.count())
+        # All users in turn, so that a released one is not used again at once. Each process begins
+        # at another user, so that processes seldom try the same one.
+        users = self.range.numbers()
+        start = os.getpid() % len(users)
+        self._candidates = (users[(start + turn) % len(users)] for turn in itertools.count())
 
     def _try_lock(self, user: int) -> bool:
-        """Lock a user for this process; return False if another process has it."""
+        """Lock a user's byte of the file; return False if another process has locked it."""
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, user)
         except OSError:
@@ -176,31 +195,35 @@ class BotUsers:
         return True
 
 
-# Of many subordinate users the last ones: containers take the first.
 MOST_SUBORDINATE = 500
 
 
 def subordinate(user: int, etc: Path = Path("/etc")) -> UserRange | None:
-    """Return numbers that are assigned to a user both as users and as groups; None if none are.
+    """Return the subordinate users of a user, at most MOST_SUBORDINATE; None if there are none.
 
-    Of many numbers these are the last ones, because containers use the first ones.
+    Those are the numbers that subuid and subgid in the folder `etc` both assign to the user, so
+    that each bot has a user and a group with the same number.
     """
-    owners = {str(user)}
+    owners = {str(user)}  # the files name an owner by number or by name
     with contextlib.suppress(KeyError):
         owners.add(pwd.getpwuid(user).pw_name)
-    users, groups = (
-        [
-            (first, first + count - 1)
-            for owner, first, count in _entries(etc / name)
-            if owner in owners and count
-        ]
-        for name in ("subuid", "subgid")
-    )
-    for (first, last), (first_group, last_group) in itertools.product(users, groups):
-        both = UserRange(max(first, first_group), min(last, last_group))
-        if both.first <= both.last:
-            return both._replace(first=max(both.first, both.last - MOST_SUBORDINATE + 1))
+    user_ranges = _ranges_of(owners, etc / "subuid")
+    group_ranges = _ranges_of(owners, etc / "subgid")
+    for users, groups in itertools.product(user_ranges, group_ranges):
+        first, last = max(users.first, groups.first), min(users.last, groups.last)
+        if first <= last:
+            # The last ones, because containers use the first ones.
+            return UserRange(max(first, last - MOST_SUBORDINATE + 1), last)
     return None
+
+
+def _ranges_of(owners: set[str], file: Path) -> list[UserRange]:
+    """Return the ranges that subuid or subgid assigns to any of these owners."""
+    return [
+        UserRange(first, first + count - 1)
+        for owner, first, count in _entries(file)
+        if owner in owners and count
+    ]
 
 
 def requested_range() -> UserRange:
@@ -210,27 +233,31 @@ def requested_range() -> UserRange:
 
 @cache
 def configured_users() -> BotUsers | None:
-    """Return the users for this process's bots by the configuration of the machine.
+    """Return the users that this machine is configured to have for the bots of this process.
 
-    None means that bots run as this process's own user, or as `nobody` if that is root.
+    For root they are the requested range, for another user its subordinate users. Return None if
+    there are none: bots run as `nobody` then if this process is root, otherwise as its own user.
     """
-    own = os.geteuid()
-    if own == 0:
-        return BotUsers(requested_range()) if not requested_range().trouble() else None
-    users = subordinate(own)
-    return BotUsers(users, Path(f"/tmp/deepsea-referee-{own}.uids")) if users else None
+    user = os.geteuid()
+    if user == 0:
+        requested = requested_range()
+        return None if requested.trouble() else BotUsers(requested)
+    users = subordinate(user)
+    if users is None:
+        return None
+    return BotUsers(users, Path(f"/tmp/deepsea-referee-{user}.uids"))
 
 
 def choose(text: str) -> None:
-    """Use a range of users in this process and the processes that it starts.
+    """Run bots as the users of the range `text`, in this process and those that it starts.
 
-    Raises ValueError with a line for the user if the range cannot be used.
+    Raises ValueError, whose message is a line for the user, if the range cannot be used.
     """
     if os.geteuid() != 0:
         raise ValueError("only root can start bots as other users")
     if trouble := UserRange.parse(text).trouble():
         raise ValueError(f"bots cannot run as users {text}: {trouble}")
-    os.environ[VARIABLE] = text
+    os.environ[VARIABLE] = text  # worker processes inherit it
     configured_users.cache_clear()
 
 
@@ -253,20 +280,21 @@ def is_root() -> bool:
 
 @cache
 def own_users() -> BotUsers | None:
-    """Return the users for bots, or None if there are none, or no process can become one here.
+    """Return the users for bots that work on this machine; None if there are none.
 
-    For subordinate users this is tried out, once in each process.
+    Root can become any user. For subordinate users, this process tries once to run a program as one
+    of them: the machine may lack a program, or not allow user namespaces.
     """
     users = configured_users()
     if users is None or is_root():
         return users
     try:
         users.release(users.claim())  # fails if the file with the locks belongs to another user
-        command = [*_as_subordinate(users.range.first), tool_path("true")]
-        done = subprocess.run(command, env={}, check=False, capture_output=True, timeout=_TRIAL_S)
+        command = [*_enter_namespace(users.range.first), tool_path("true")]
+        trial = subprocess.run(command, env={}, check=False, capture_output=True, timeout=_TRIAL_S)
     except (OSError, SandboxUnavailable, subprocess.TimeoutExpired):
         return None
-    return users if done.returncode == 0 else None
+    return users if trial.returncode == 0 else None
 
 
 def in_namespace() -> bool:
@@ -274,16 +302,23 @@ def in_namespace() -> bool:
     return not is_root() and own_users() is not None
 
 
-def _as_subordinate(user: int) -> list[str]:
-    """Return the command that enters a user namespace in which a program may become this user.
+def _enter_namespace(user: int) -> list[str]:
+    """Return the command that runs another one in new user and mount namespaces.
 
-    The user has the number INSIDE there. unshare calls newuidmap and newgidmap, which check
-    /etc/subuid and /etc/subgid. It becomes root in the namespace, which `mount` requires.
+    In there, this process's user is root, as `mount` requires, and the subordinate user `user` has
+    the number INSIDE. unshare calls newuidmap and newgidmap, which check that /etc/subuid and
+    /etc/subgid allow this.
     """
-    words = [tool_path("unshare"), "--map-user=0", "--map-group=0"]
+    unshare = tool_path("unshare")
     tool_path("newuidmap")  # if it is missing, the error here is clearer than that of unshare
-    words += [f"--map-{kind}={user},{INSIDE},1" for kind in ("users", "groups")]
-    return [*words, "--mount", "--propagation", "private", "--"]
+    return [
+        unshare,
+        "--map-user=0",
+        "--map-group=0",
+        f"--map-users={user},{INSIDE},1",
+        f"--map-groups={user},{INSIDE},1",
+        *_NEW_MOUNTS,
+    ]
 
 
 @dataclass(slots=True)
@@ -302,29 +337,36 @@ class Stage:
 
     @classmethod
     def build(cls, shown: Sequence[Mount]) -> Stage:
-        """Claim a user, and prepare the mounts for it.
+        """Claim a user for a sandbox, and let it read all that is mounted there.
 
-        There is nothing to do if bots run as the user of this process.
+        If bots run as the user of this process, nothing is claimed or prepared: `user` is None.
+
+        shown  the mounts of the sandbox
         """
-        stage = cls(own_users())
-        if is_root() or stage.users:
-            stage.user = stage.users.claim() if stage.users else NOBODY
-            try:
-                for mount in shown:
-                    stage._add(mount)
-            except OSError:
-                stage.remove()
-                raise
+        available = own_users()
+        stage = cls(available)
+        if available is not None:
+            stage.user = available.claim()
+        elif is_root():
+            stage.user = NOBODY
+        else:
+            return stage
+        try:
+            for mount in shown:
+                stage._make_readable(mount)
+        except OSError:
+            stage.remove()
+            raise
         return stage
 
-    def _add(self, mount: Mount) -> None:
-        """Make a mount readable for the sandbox's user: by a copy, a mount point, or as it is."""
+    def _make_readable(self, mount: Mount) -> None:
+        """Let the sandbox's user read a mount: by a copy, by a mount point, or as it is."""
         if mount.is_bot and not _tree_is_open(mount.source):
-            # Copies are in a private folder: without root, any user may pass through ours.
+            # The mount points' folder may be open to any user: the copies need a private one.
             copies = self._mount_points_folder() / "copies"
             copies.mkdir(mode=0o700, exist_ok=True)
             copy = copies / str(len(self.sources))
-            _copy_open(mount.source, copy)
+            _copy_readable(mount.source, copy)
             self._mount(mount, copy)
         elif stat.S_ISSOCK(mount.source.stat().st_mode):
             self._open_socket(mount.source)
@@ -338,10 +380,14 @@ class Stage:
         if is_root():
             os.chown(socket, self.user, self.user)
         else:
-            socket.chmod(0o666)  # its folder is private
+            # Only root may change the owner. Others cannot connect: the socket's folder is private.
+            socket.chmod(0o666)
 
     def _mount(self, mount: Mount, source: Path) -> None:
-        """Mount a file or folder at a new mount point that the sandbox's user can reach."""
+        """Plan to mount `source` at a new mount point that the sandbox's user can reach.
+
+        The sandbox mounts this mount point then, instead of the mount's own source.
+        """
         mount_point = self._mount_points_folder() / str(len(self.sources))
         if source.is_dir():
             mount_point.mkdir()
@@ -351,9 +397,10 @@ class Stage:
         self.sources[mount] = mount_point
 
     def _mount_points_folder(self) -> Path:
-        """Return the folder of the mount points, created if necessary.
+        """Return the folder of the mount points, which the first call creates.
 
-        The sandbox's user may pass through it, but not list it.
+        The sandbox's user may enter it, but not list it. It is below /tmp if that user cannot reach
+        the usual folder for temporary files.
         """
         if self.folder is None:
             self.folder = cleanup.private_folder()
@@ -362,14 +409,14 @@ class Stage:
                 self.folder = cleanup.private_folder(parent="/tmp")
             assert self.user is not None
             if is_root():
-                os.chown(self.folder, -1, self.user)
+                os.chown(self.folder, -1, self.user)  # only the group
                 self.folder.chmod(0o710)
             else:
                 self.folder.chmod(0o711)
         return self.folder
 
     def remove(self) -> None:
-        """Remove copies and mount points, and release the user.
+        """Release the user, and remove the copies and mount points; may be called again.
 
         No process of the bot may be running any more. The mounts have ended with their namespace.
         """
@@ -384,66 +431,79 @@ class Stage:
 def launcher(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, str]]:
     """Return the command that is put before that of bubblewrap, and its environment.
 
+    It enters the namespaces that are needed, then runs _SCRIPT, which joins the control groups and
+    makes the mounts, and then becomes the user of the stage.
+
     joins  the files of control groups to which a process writes 0 to join them
     """
-    words: list[str] = []
+    command: list[str] = []
     environment: dict[str, str] = {}
     user = stage.user
     if user is not None and not is_root():
-        words, user = _as_subordinate(user), INSIDE
+        command = _enter_namespace(user)
+        user = INSIDE
     elif stage.mounts:
-        words = [tool_path("unshare"), "--mount", "--propagation", "private", "--"]
+        command = [tool_path("unshare"), *_NEW_MOUNTS]
     if stage.mounts:
         environment["MOUNT"] = tool_path("mount")
-    words += [tool_path("sh"), "-c", _SCRIPT, "sh"]
-    words += [*map(str, joins), "--"]
-    words += [str(path) for pair in stage.mounts for path in pair] + ["--"]
+    # The script's arguments are two lists, each of which ends with "--", and the next program.
+    command += [tool_path("sh"), "-c", _SCRIPT, "sh"]
+    command += [*map(str, joins), "--"]
+    for source, mount_point in stage.mounts:
+        command += [str(source), str(mount_point)]
+    command.append("--")
     if user is not None:
-        words += [
-            tool_path("setpriv"),
-            f"--reuid={user}",
-            f"--regid={user}",
-            "--clear-groups",
-            "--",
-        ]
-    return words, environment
+        command += [tool_path("setpriv"), f"--reuid={user}", f"--regid={user}"]
+        command += ["--clear-groups", "--"]
+    return command, environment
 
 
 def _reachable(path: Path) -> bool:
-    """Return True if any user may reach and read this file or folder."""
+    """Return True if any user may enter the folders above a file or folder, and read it."""
     path = path.resolve()
-    needed = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
-    if path.stat().st_mode & needed != needed:
+    if not _is_readable_for_all(path.stat().st_mode):
         return False
     return all(parent.stat().st_mode & stat.S_IXOTH for parent in path.parents)
 
 
+def _is_readable_for_all(mode: int) -> bool:
+    """Return True if any user may read a file with this mode, or read and enter such a folder."""
+    needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
+    return mode & needed == needed
+
+
 def _tree_is_open(path: Path) -> bool:
-    """Return True if any user who can reach a file may read it, or all that a folder contains."""
+    """Return True if any user may read a file, or everything in a folder at any depth.
+
+    The folders above it are not considered, see `_reachable`.
+    """
     if not path.is_dir():
-        return bool(path.stat().st_mode & stat.S_IROTH)
-    for folder, _folders, files in os.walk(path):
-        inside = [Path(folder), *(Path(folder, name) for name in files)]
-        for file in inside:
-            mode = file.lstat().st_mode
-            needed = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(mode) else 0)
-            if not stat.S_ISLNK(mode) and mode & needed != needed:
-                return False
+        return _is_readable_for_all(path.stat().st_mode)
+    for file in _walk(path):
+        mode = file.lstat().st_mode
+        if not stat.S_ISLNK(mode) and not _is_readable_for_all(mode):
+            return False
     return True
 
 
-def _copy_open(source: Path, target: Path) -> None:
-    """Copy a bot so that any user who reaches the copy can read it."""
+def _copy_readable(source: Path, target: Path) -> None:
+    """Copy the file or folder of a bot, and let any user read the copy."""
     if source.is_dir():
         shutil.copytree(source, target, symlinks=True)
-        paths = [
-            Path(folder, name) for folder, _, files in os.walk(target) for name in ("", *files)
-        ]
+        copied_paths = list(_walk(target))
     else:
         shutil.copy(source, target)
-        paths = [target]
-    for path in paths:
+        copied_paths = [target]
+    for path in copied_paths:
         mode = path.lstat().st_mode
         if not stat.S_ISLNK(mode):
             # Readable for all, and executable for all if the owner may execute it.
             path.chmod(stat.S_IMODE(mode) | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))
+
+
+def _walk(top: Path) -> Iterator[Path]:
+    """Yield a folder, and all folders and files in it at any depth."""
+    for folder, _folders, files in os.walk(top):
+        yield Path(folder)
+        for name in files:
+            yield Path(folder, name)

@@ -75,23 +75,21 @@ class Sandbox:
         return self._places.counts_cpu
 
     def spawn(self, launch: LaunchSpec) -> SandboxedProcess:
-        """Start a bot; see `interface.Isolation`."""
-        plan = mounts.layout_for(launch)
-        if plan.hidden and plan.hidden not in self._warned:
-            self._warned.add(plan.hidden)
-            _log.warning(
-                "the bot in %s does not see %s: settings, a ladder's store or another bot",
-                plan.directory,
-                ", ".join(map(str, plan.hidden)),
-            )
+        """Start a bot in a new sandbox. Raises OSError if it cannot be started.
+
+        If it fails, all that was made for the sandbox is removed.
+        """
+        layout = mounts.layout_for(launch)
+        self._warn_of_hidden(layout)
         group: Group | None = None
         stage: bot_users.Stage | None = None
-        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # bubblewrap has the end
         try:
-            stage = bot_users.Stage.build(plan.shown)
+            stage = bot_users.Stage.build(layout.shown)
             if self._places.folders():
                 group = Group(launch.limits, self._places)
-            options = [*_options(launch), *mounts.bubblewrap_options(plan, launch, stage.sources)]
+            options = _options(launch)
+            options += mounts.bubblewrap_options(layout, launch, stage.sources)
             process = _start(launch, options, group, stage, status_end)
         except BaseException:
             os.close(status)
@@ -104,9 +102,22 @@ class Sandbox:
             os.close(status_end)
         return SandboxedProcess(process, launch.limits, group, stage, status)
 
+    def _warn_of_hidden(self, layout: mounts.Layout) -> None:
+        """Log which files and folders are hidden from a bot, once for the same ones."""
+        if layout.hidden and layout.hidden not in self._warned:
+            self._warned.add(layout.hidden)
+            _log.warning(
+                "the bot in %s does not see %s: settings, a ladder's store or another bot",
+                layout.directory,
+                ", ".join(map(str, layout.hidden)),
+            )
+
 
 def _options(launch: LaunchSpec) -> list[str]:
-    """Return bubblewrap's options, except those of the file system."""
+    """Return bubblewrap's options for namespaces, users and the environment of a bot.
+
+    Those of the file system are in `mounts.bubblewrap_options`.
+    """
     environment = dict(ENVIRONMENT)
     if search_path := mounts.search_path():
         environment["PYTHONPATH"] = search_path
@@ -123,11 +134,12 @@ def _options(launch: LaunchSpec) -> list[str]:
 
 
 def _limits(limits: ResourceLimits) -> list[str]:
-    """Return the options of prlimit for a bot's limits.
+    """Return the options of the program prlimit that set a bot's limits, each hard and soft.
 
-    prlimit runs inside of the sandbox, because only there are processes counted per sandbox.
+    prlimit runs inside of the sandbox, because only there are processes counted per sandbox. A
+    limit of this process cannot be exceeded: a bot inherits it if it is lower.
     """
-    values = {
+    limit_of_option = {
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
         "nofile": (resource.RLIMIT_NOFILE, limits.open_files),
         "fsize": (resource.RLIMIT_FSIZE, limits.file_bytes),
@@ -144,9 +156,9 @@ def _limits(limits: ResourceLimits) -> list[str]:
         "core": (resource.RLIMIT_CORE, 1),
     }
     options = []
-    for name, (number, value) in values.items():
-        hard = resource.getrlimit(number)[1]
-        limit = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    for name, (resource_number, wanted) in limit_of_option.items():
+        _soft, own_limit = resource.getrlimit(resource_number)
+        limit = wanted if own_limit == resource.RLIM_INFINITY else min(wanted, own_limit)
         options.append(f"--{name}={limit}:{limit}")
     return options
 
@@ -227,7 +239,7 @@ class SandboxedProcess(IsolatedProcess):
         self._killed = False
         self._out_of_memory = False
         self._oom_kills = process_tree.oom_kills()
-        self._changes = process_tree.TreeActivity()
+        self._activity = process_tree.TreeActivity()
         WATCHDOG.watch(self.check_limits)
 
     def on_exit(self, call: Callable[[], object]) -> Callable[[], object]:
@@ -236,34 +248,40 @@ class SandboxedProcess(IsolatedProcess):
     def kill(self) -> None:
         """Kill every process of the sandbox, frozen or not.
 
-        If the sandbox is set up, it is enough to kill its process 1: the kernel kills the others,
-        and the monitor reaps process 1 and exits. Before that, the processes are killed by their
-        group and one by one. The sandbox is thawed last: the monitor must run in order to exit, but
-        no process may run again before it is killed.
+        Once the sandbox is set up, it is enough to kill its process 1: the kernel kills the others,
+        and the monitor (the process that this one started) reaps process 1 and exits. Until then,
+        processes are killed by their group, and one by one, as some may not have joined it yet.
         """
         with self._lock:
             with contextlib.suppress(OSError):  # no free descriptor
                 self._read_status()
             has_exited = self._process.poll() is not None
-            self._killed |= not has_exited
+            if not has_exited:
+                self._killed = True
             if self._first_handle >= 0:
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
             elif not has_exited:
                 if self._group is not None:
                     self._group.kill()
-                self._kill_during_setup()  # processes may not have joined the group yet
+                self._kill_during_setup()
+            # Last: the monitor must run to exit, but no process may run again before its death.
             self.thaw()
 
     def abort(self) -> None:
         process_tree.send_signal(self._members(), signal.SIGABRT)
 
     def cpu_us(self) -> int:
-        """Return the CPU time of the sandbox: that of its group, or else of its processes."""
+        """Return the CPU time of the sandbox in microseconds; it never decreases.
+
+        It is that of the control group, or without one, of the processes that are left.
+        """
         used_us = self._group.cpu_us() if self._group else None
-        if used_us is None and self._process.returncode is None and (first := self._read_status()):
-            # Process 1 is included, as it has the time of the children that it has reaped.
-            used_us = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
+        if used_us is None and self._process.returncode is None:
+            first = self._read_status()
+            if first is not None:
+                # Process 1 is included, as it has the time of the children that it has reaped.
+                used_us = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
         self._cpu_us = max(self._cpu_us, used_us or 0)
         return self._cpu_us
 
@@ -291,9 +309,9 @@ class SandboxedProcess(IsolatedProcess):
             self._stop_or_continue()
 
     def _stop_or_continue(self) -> None:
-        """Stop or continue all processes, as `_frozen` says; kill the bot if that fails.
+        """Stop all processes of the sandbox if `_frozen` is True, otherwise let them continue.
 
-        It may fail because there is no free descriptor.
+        If that fails, for example without a free descriptor, the bot is killed.
         """
         try:
             if self._group is not None and self._group.freezes:
@@ -315,8 +333,8 @@ class SandboxedProcess(IsolatedProcess):
     def out_of_memory(self) -> bool:
         """Return True if the kernel has killed a process because this machine had no free memory.
 
-        Without a control group, this follows from the exit status of a bot that was not killed by
-        the referee, and from the kernel's counter.
+        The control group knows that. Without one, it is assumed if the bot was killed, but not by
+        the referee, and the kernel has counted such a kill on this machine since the bot's start.
         """
         if not self._out_of_memory and self._over_limit is None:
             if self._group is not None and self._group.bounds_memory:
@@ -327,13 +345,17 @@ class SandboxedProcess(IsolatedProcess):
         return self._out_of_memory
 
     def setup_error(self) -> str | None:
-        """Return the reason why the sandbox could not be set up; None if the bot was started."""
+        """Return the reason why the sandbox could not be set up, for the user.
+
+        Return None if the bot was started, still runs, or was killed.
+        """
         if self._process.poll() is None or self._killed or self.over_limit():
             return None
         self._read_status()
-        if b'"exit-code"' in self._status_text:
-            return None
         # bubblewrap reports the bot's exit status if and only if the bot was started.
+        was_started = b'"exit-code"' in self._status_text
+        if was_started:
+            return None
         return (
             f"the sandbox could not be set up (status {self._process.returncode}): see stderr, "
             "and run `deepsea-referee doctor`"
@@ -347,7 +369,7 @@ class SandboxedProcess(IsolatedProcess):
         if self._closed:
             return
         self._closed = True
-        WATCHDOG.forget(self.check_limits)
+        WATCHDOG.unwatch(self.check_limits)
         with contextlib.suppress(OSError):
             self.cpu_us()
         self.over_limit()
@@ -374,20 +396,23 @@ class SandboxedProcess(IsolatedProcess):
         self._stage.remove()
 
     def _read_status(self) -> int | None:
-        """Read bubblewrap's status; return the number of the sandbox's process 1, or None.
+        """Read the new part of bubblewrap's status; return the pid of the sandbox's process 1.
 
-        It is None until bubblewrap has started process 1. Raises OSError without a free descriptor.
+        Return None until bubblewrap has started process 1: the first line of the status, in JSON,
+        has its pid. Then this opens its handle, too. Raises OSError without a free descriptor.
         """
         with self._lock:
             if self._status >= 0:
-                with contextlib.suppress(BlockingIOError):
+                with contextlib.suppress(BlockingIOError):  # nothing new
                     self._status_text += os.read(self._status, 65536)
-            line, end, _rest = self._status_text.partition(b"\n")
-            if self._first is None and end:
-                first = int(json.loads(line)["child-pid"])
-                with contextlib.suppress(ProcessLookupError):
+            first_line, newline, _ = self._status_text.partition(b"\n")
+            is_complete = bool(newline)
+            if self._first is None and is_complete:
+                first = int(json.loads(first_line)["child-pid"])
+                with contextlib.suppress(ProcessLookupError):  # it has ended already
                     self._first_handle = os.pidfd_open(first)
-                self._first = first  # last: without a free descriptor, it is tried again
+                # Set after the handle was opened: if that fails, the next call tries it again.
+                self._first = first
         return self._first
 
     def _members(self) -> list[int]:
@@ -403,15 +428,19 @@ class SandboxedProcess(IsolatedProcess):
         The monitor is stopped first, so that it cannot start the sandbox's first process between
         the listing and its death: at its start, that process does not die with the monitor yet.
         """
-        pid = self._process.pid
+        monitor = self._process.pid
         descendants: list[int] = []
         with contextlib.suppress(OSError):  # no free descriptor
-            process_tree.stop_all(lambda: [pid])
-            descendants = process_tree.tree(pid)[1:]
-        process_tree.send_signal([*descendants, pid], signal.SIGKILL)
+            process_tree.stop_all(lambda: [monitor])
+            descendants = process_tree.tree(monitor)[1:]
+        process_tree.send_signal([*descendants, monitor], signal.SIGKILL)
 
-    def _look(self) -> None:
-        """Kill the bot if it exceeds a limit, or if the kernel has killed one of its processes."""
+    def _check_once(self) -> None:
+        """Kill the bot if it exceeds a limit, or if the kernel has killed one of its processes.
+
+        If a control group limits the memory, the kernel enforces the limits. Otherwise the memory
+        and the tasks of all processes are added up here.
+        """
         if self._group is not None and self._group.bounds_memory:
             # The kernel may have killed a single process: kill the others, too.
             if self.over_limit() or self.out_of_memory():
@@ -420,7 +449,10 @@ class SandboxedProcess(IsolatedProcess):
         first = self._read_status()
         if first is None or self._process.returncode is not None:
             return  # before the setup, the sizes of /tmp and /dev/shm would be those of the host
-        if not (members := self._changes.tree(first)[1:]):
+        # Empty if no process has used CPU time since the last check: then the usage is the same.
+        processes = self._activity.tree_if_active(first)
+        members = processes[1:]  # without process 1, which is bubblewrap
+        if not members:
             return
         file_bytes = self._bytes_in_files()
         remaining_bytes = self._limits.memory_bytes - file_bytes
@@ -428,15 +460,19 @@ class SandboxedProcess(IsolatedProcess):
         self._end_if_over(tasks, memory_bytes + file_bytes)
 
     def _bytes_in_files(self) -> int:
-        """Return the memory of the files in /tmp and /dev/shm; empty files need some, too."""
-        total = 0
+        """Return the bytes of memory that the files in the sandbox's /tmp and /dev/shm use.
+
+        Each file counts INODE_BYTES in addition, so that many empty files count, too.
+        """
+        total_bytes = 0
         for folder in ("tmp", "dev/shm"):
             try:
-                status = os.statvfs(Path(f"/proc/{self._first}/root", folder))
+                usage = os.statvfs(Path(f"/proc/{self._first}/root", folder))
             except OSError:
                 continue
-            if status.f_blocks * status.f_frsize > self._limits.file_bytes + status.f_frsize:
+            if usage.f_blocks * usage.f_frsize > self._limits.file_bytes + usage.f_frsize:
                 continue  # too large for the bot's own tmpfs: the setup is not complete
-            total += (status.f_blocks - status.f_bfree) * status.f_frsize
-            total += (status.f_files - status.f_ffree) * INODE_BYTES
-        return total
+            used_blocks = usage.f_blocks - usage.f_bfree
+            files = usage.f_files - usage.f_ffree
+            total_bytes += used_blocks * usage.f_frsize + files * INODE_BYTES
+        return total_bytes

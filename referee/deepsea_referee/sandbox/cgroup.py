@@ -34,8 +34,8 @@ _ENABLE_BOUNDS = "+memory +pids"
 """The text that lets the children of a group have these controllers."""
 _TRIES = 5
 """The number of attempts to move all processes out of a group: new ones may appear meanwhile."""
-_FAILURES = ("memory.failcnt", "memory.memsw.failcnt")
-_HIGHEST = ("memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes")
+_FAILURE_FILES_V1 = ("memory.failcnt", "memory.memsw.failcnt")
+_PEAK_FILES_V1 = ("memory.max_usage_in_bytes", "memory.memsw.max_usage_in_bytes")
 LONGEST_S = 1.0
 """The longest time for killed members to leave their group."""
 PAUSE_S = 0.005
@@ -64,15 +64,15 @@ class Hierarchies(NamedTuple):
         return self.core is not None
 
     def missing(self) -> list[str]:
-        """Return the names of the mechanisms that are missing here."""
-        mechanisms = {
+        """Return the names, for a person, of the mechanisms that work nowhere on this machine."""
+        parent_folders = {
             "memory": self.memory,
             "processes": self.pids,
             "freezing": self.core,
             "CPU time": self.core,
             "CPU shares": self.cpu,
         }
-        return [name for name, place in mechanisms.items() if place is None]
+        return [name for name, folder in parent_folders.items() if folder is None]
 
     def folders(self) -> tuple[Path, ...]:
         """Return all parent folders, without repetitions."""
@@ -91,14 +91,14 @@ class MountedHierarchy(NamedTuple):
 
 @cache
 def hierarchies() -> Hierarchies:
-    """Return the hierarchies that work for this process; they are tried once.
+    """Return the folders in which this process can make control groups for bots.
 
-    A command that may start bots calls this before it starts other processes, because processes of
-    this group may have to be moved. Remains of killed referees are removed.
+    They are found by trial, once in each process. The processes of this group may be moved into
+    another one by that, so a command that starts bots calls this before it starts other processes.
+    Remains of killed referees are removed, too.
     """
-    working = find_hierarchies(
-        mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
-    )
+    mounted = mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
+    working = find_hierarchies(mounted)
     cleanup.remove_what_killed_referees_left()
     cleanup.remove_groups(working.folders())
     return working
@@ -107,28 +107,29 @@ def hierarchies() -> Hierarchies:
 def mounted_hierarchies(mountinfo: Path, membership: Path) -> list[MountedHierarchy]:
     """Return the mounted cgroup file systems, each with this process's group in it.
 
-    mountinfo   the kernel's list of mounts
-    membership  the kernel's list of this process's groups
+    mountinfo   the kernel's list of mounts, as /proc/self/mountinfo
+    membership  the kernel's list of this process's groups, as /proc/self/cgroup
     """
     try:
+        # Each line is "ID:CONTROLLERS:PATH"; only that of cgroup v2 names no controllers.
         groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
         mounts = [line.split() for line in mountinfo.read_text().splitlines()]
     except OSError:
         return []
     file_systems = []
-    for words in mounts:
-        root, point = words[3], Path(words[4])
-        kind, _source, options = words[words.index("-") + 1 :]
+    for fields in mounts:
+        # See proc(5): the number of fields before the "-" varies.
+        root, point = fields[3], Path(fields[4])
+        kind, _source, options = fields[fields.index("-") + 1 :]
         if kind not in ("cgroup", "cgroup2"):
             continue
         controllers = frozenset(options.split(",")) if kind == "cgroup" else frozenset()
         for _id, names, path in groups:
-            # Only the line of cgroup v2 names no controller.
             if kind == "cgroup2":
-                is_own_line = names == ""
+                is_group_of_mount = names == ""
             else:
-                is_own_line = bool(controllers & set(names.split(",")))
-            if is_own_line:
+                is_group_of_mount = bool(controllers & set(names.split(",")))
+            if is_group_of_mount:
                 own_group = point / os.path.relpath(path, root)
                 file_systems.append(MountedHierarchy(controllers, point, own_group))
                 break
@@ -136,7 +137,10 @@ def mounted_hierarchies(mountinfo: Path, membership: Path) -> list[MountedHierar
 
 
 def find_hierarchies(places: list[MountedHierarchy]) -> Hierarchies:
-    """Return where each mechanism works, by trying it; version 2 of control groups comes first."""
+    """Return the parent folder for the groups of each mechanism; each mechanism is tried there.
+
+    A folder of version 2 is preferred to one of version 1. A mechanism that works nowhere is None.
+    """
     by_controller: dict[str, MountedHierarchy] = {}
     version_2: MountedHierarchy | None = None
     for place in places:
@@ -183,12 +187,17 @@ def _can_have_children(folder: Path) -> bool:
 
 
 def _try(folder: Path, has_mechanism: Callable[[Path], bool]) -> bool:
-    """Return True if a group can be made in a folder and removed, and the group has a mechanism."""
-    trial = folder / cleanup.new_name()
+    """Make a group in a folder and remove it again; return True if it has a mechanism.
+
+    Return False if the group cannot be made or removed.
+
+    has_mechanism  returns True for a group that has the mechanism
+    """
+    trial_group = folder / cleanup.new_name()
     try:
-        trial.mkdir()
-        result = has_mechanism(trial)
-        trial.rmdir()
+        trial_group.mkdir()
+        result = has_mechanism(trial_group)
+        trial_group.rmdir()
     except OSError:
         return False
     return result
@@ -199,10 +208,10 @@ def _has_core(group: Path) -> bool:
 
 
 def _has_pressure(group: Path) -> bool:
-    """Return True if a group counts when none of its processes that need a CPU has one.
+    """Return True if a group counts the time in which all of its busy processes lack a CPU.
 
-    That is the line `full` of cpu.pressure. Linux before 5.13 does not have it for CPUs, and Linux
-    without PSI does not have the file.
+    That is the line `full` of cpu.pressure. Linux before 5.13 has no such line, and Linux without
+    PSI (pressure stall information) no such file.
     """
     with contextlib.suppress(OSError):
         return b"full " in (group / "cpu.pressure").read_bytes()
@@ -210,28 +219,30 @@ def _has_pressure(group: Path) -> bool:
 
 
 def _bounding_v2(place: MountedHierarchy) -> tuple[Path | None, str]:
-    """Return a folder of cgroup v2 whose children can have limits of memory and tasks.
+    """Return a folder of cgroup v2 whose children can have limits of memory and tasks, and "".
 
-    If there is none, return None and the reason. The reason is "" if no folder can be written, or
-    has these controllers.
+    If there is none, return None and the reason why the first candidate was refused. The reason is
+    "" if no candidate can be written, or none has these controllers.
     """
-    own, _ = _candidates(place)
-    refused = ""
-    for folder in _candidates(place):
+    own_group, assigned_group = _candidates(place)
+    first_reason = ""
+    for folder in (own_group, assigned_group):
         if not (_has_controllers(folder) and _can_have_children(folder)):
             continue
+        reason = ""
         # If this process is in the leaf, the process that made the leaf has checked delegation.
-        must_check = folder == own and place.own.name != LEAF
-        reason = delegation.refusal(own, place.point) if must_check else ""
+        if folder == own_group and place.own.name != LEAF:
+            reason = delegation.refusal(own_group, place.point)
         if not reason:
             try:
                 _enable_controllers(folder)
             except OSError as error:
+                # Without an errno, it is from `delegation.make_room`: "not the referee's alone".
                 reason = f"{folder} is {error}" if error.errno is None else str(error)
             else:
                 return folder, ""
-        refused = refused or reason
-    return None, refused
+        first_reason = first_reason or reason
+    return None, first_reason
 
 
 def _has_controllers(folder: Path) -> bool:
@@ -243,25 +254,26 @@ def _has_controllers(folder: Path) -> bool:
 
 
 def _enable_controllers(folder: Path) -> None:
-    """Let the children of a group have limits; processes of the group move into a leaf first.
+    """Let the children of a group have limits of memory and tasks, and shares of the CPU.
 
-    The kernel allows this only for a group without processes of its own. Raises OSError if it
-    refuses, or if the processes cannot be moved.
+    The kernel allows limits only if the group has no processes of its own: they are moved into a
+    child group, the leaf. Raises OSError if the kernel refuses nevertheless, or if the processes
+    cannot be moved. A group without the controller of the CPU is no error.
     """
-    children = folder / "cgroup.subtree_control"
-    if not set(children.read_text().split()) >= _BOUNDS:
+    enabled = folder / "cgroup.subtree_control"
+    if not set(enabled.read_text().split()) >= _BOUNDS:
         for _ in range(_TRIES - 1):
-            if write(children, _ENABLE_BOUNDS):
+            if write(enabled, _ENABLE_BOUNDS):
                 break
             delegation.make_room(folder, folder / LEAF)
         else:
-            children.write_text(_ENABLE_BOUNDS)
+            enabled.write_text(_ENABLE_BOUNDS)  # the last attempt: it raises the kernel's error
     if not _delegates(folder, "cpu"):
-        write(children, "+cpu")  # not every group has this controller
+        write(enabled, "+cpu")
 
 
 def _delegates(folder: Path, controller: str) -> bool:
-    """Return True if the children of a group have this controller."""
+    """Return True if a controller is enabled for the children of a group."""
     return controller in (folder / "cgroup.subtree_control").read_text().split()
 
 
@@ -278,7 +290,7 @@ def write(file: Path, text: str) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Kill the members of a group and remove it; give up after LONGEST_S."""
+    """Kill the processes in a group and remove it; give up after LONGEST_S."""
     deadline_s = time.monotonic() + LONGEST_S
     while folder.is_dir():
         with contextlib.suppress(OSError):
@@ -309,13 +321,13 @@ class _Counter:
             raise
 
     def us(self) -> int:
-        """Read the time; return the last reading if the group was removed."""
+        """Read and return the time in microseconds; if the group was removed, the last reading."""
         try:
-            us = self._parse(os.pread(self._file, 512, 0))
+            new_us = self._parse(os.pread(self._file, 512, 0))
         except (OSError, ValueError):
             return self._us
-        if us > self._us:
-            self._us = us
+        if new_us > self._us:  # it never decreases
+            self._us = new_us
         return self._us
 
     def close(self) -> None:
@@ -324,21 +336,22 @@ class _Counter:
             self._file = -1
 
 
-def _counts(file: Path) -> dict[str, str]:
-    """Read a file with a name and a number in each line; return {} if it cannot be read."""
+def _read_counters(file: Path) -> dict[str, str]:
+    """Return the values of a file whose lines are "NAME VALUE"; {} if it cannot be read."""
     try:
         words = file.read_text().split()
     except OSError:
         return {}
-    return dict(zip(words[::2], words[1::2], strict=False))
+    names, values = words[::2], words[1::2]
+    return dict(zip(names, values, strict=False))
 
 
-def _numbers(folder: Path, names: Iterable[str]) -> list[int]:
-    """Read files of a group that have one number each; files that cannot be read are left out."""
+def _read_numbers(group: Path, file_names: Iterable[str]) -> list[int]:
+    """Return the numbers of a group's files with one number each, without unreadable files."""
     numbers = []
-    for name in names:
+    for name in file_names:
         with contextlib.suppress(OSError, ValueError):
-            numbers.append(int((folder / name).read_text()))
+            numbers.append(int((group / name).read_text()))
     return numbers
 
 
@@ -349,7 +362,7 @@ class Group:
         self._places = places
         self._limits = limits
         self._name = cleanup.new_name()
-        self._made: list[Path] = []
+        self._folders: list[Path] = []
         self._cpu: _Counter | None = None
         self._denied: _Counter | None = None
         self._freezer = -1
@@ -361,13 +374,13 @@ class Group:
         try:
             for place in places.folders():
                 folder = place / self._name
-                self._made.append(folder)
+                self._folders.append(folder)
                 folder.mkdir()
             self._set_bounds()
-            if core := self._in(self._places.core):
+            if core := self._group_in(self._places.core):
                 self._cpu = _Counter(core / "cpu.stat", lambda text: int(text.split(maxsplit=2)[1]))
                 self._freezer = os.open(core / "cgroup.freeze", os.O_WRONLY | os.O_CLOEXEC)
-            if pressure := self._in(self._places.pressure):
+            if pressure := self._group_in(self._places.pressure):
                 self._denied = _Counter(
                     pressure / "cpu.pressure",
                     lambda text: int(text.partition(b"full ")[2].rpartition(b"total=")[2]),
@@ -388,34 +401,39 @@ class Group:
 
     def joins(self) -> list[Path]:
         """Return the files to which a process writes 0 to join the groups."""
-        return [folder / "cgroup.procs" for folder in self._made]
+        return [folder / "cgroup.procs" for folder in self._folders]
 
     def _set_bounds(self) -> None:
-        """Set the limits of memory and tasks, and the share of the CPU."""
-        memory, pids = self._in(self._places.memory), self._in(self._places.pids)
-        if cpu := self._in(self._places.cpu):
-            for name, share in SHARES:
-                write(cpu / name, share)
-        if memory is not None:
-            limit = str(self._limits.memory_bytes)
-            if (memory / "memory.max").exists():  # version 2
-                (memory / "memory.max").write_text(limit)
-                write(memory / "memory.swap.max", "0")
-                write(memory / "memory.oom.group", "1")
-            else:
-                (memory / "memory.limit_in_bytes").write_text(limit)
-                write(memory / "memory.memsw.limit_in_bytes", limit)
-                write(memory / "memory.swappiness", "0")
-        if pids is not None:
-            (pids / "pids.max").write_text(str(self._limits.processes + OWN_TASKS))
+        """Set the limits of memory and tasks, and the share of the CPU.
 
-    def _in(self, place: Path | None) -> Path | None:
-        """Return the bot's group in the parent folder of a mechanism; None if that is missing."""
-        return None if place is None else place / self._name
+        Raises OSError if a limit cannot be set. The other settings are not on every kernel.
+        """
+        cpu_group = self._group_in(self._places.cpu)
+        memory_group = self._group_in(self._places.memory)
+        pids_group = self._group_in(self._places.pids)
+        if cpu_group is not None:
+            for name, share in SHARES:
+                write(cpu_group / name, share)
+        if memory_group is not None:
+            limit = str(self._limits.memory_bytes)
+            if (memory_group / "memory.max").exists():  # version 2
+                (memory_group / "memory.max").write_text(limit)
+                write(memory_group / "memory.swap.max", "0")
+                write(memory_group / "memory.oom.group", "1")
+            else:
+                (memory_group / "memory.limit_in_bytes").write_text(limit)
+                write(memory_group / "memory.memsw.limit_in_bytes", limit)
+                write(memory_group / "memory.swappiness", "0")
+        if pids_group is not None:
+            (pids_group / "pids.max").write_text(str(self._limits.processes + OWN_TASKS))
+
+    def _group_in(self, parent: Path | None) -> Path | None:
+        """Return the bot's group in the parent folder of a mechanism; None without a parent."""
+        return None if parent is None else parent / self._name
 
     def kill(self) -> None:
         """Kill all members at once, frozen or not, if the kernel has this mechanism."""
-        if core := self._in(self._places.core):
+        if core := self._group_in(self._places.core):
             write(core / "cgroup.kill", "1")
 
     def set_frozen(self, frozen: bool) -> None:
@@ -446,24 +464,30 @@ class Group:
         "limit" means that the group has reached its limit; "machine" that this machine, or a group
         above this one, had no free memory.
         """
-        memory = self._in(self._places.memory)
-        if memory is None:
+        group = self._group_in(self._places.memory)
+        if group is None:
             return None
-        counts = _counts(memory / "memory.events") or _counts(memory / "memory.oom_control")
-        # This counter has no reasons.
-        if counts.get("oom_kill", "0") == "0":
+        # The first file is that of cgroup v2, the second one that of v1.
+        counters = _read_counters(group / "memory.events")
+        counters = counters or _read_counters(group / "memory.oom_control")
+        if counters.get("oom_kill", "0") == "0":
             return None
-        # How often memory could not be allocated within the group's limit. Version 1 of a newer
-        # kernel does not count such failures, but has the highest usage.
-        failures = [int(counts["oom"])] if "oom" in counts else _numbers(memory, _FAILURES)
-        if not failures:
+        # Members killed for either reason are in oom_kill. It was the limit if the group has failed
+        # to allocate memory within it ("oom" in v2, the files in v1).
+        if "oom" in counters:
+            failure_counts = [int(counters["oom"])]
+        else:
+            failure_counts = _read_numbers(group, _FAILURE_FILES_V1)
+        if not failure_counts:
             return "limit"
-        almost_bytes = self._limits.memory_bytes - MIB
-        is_reached = any(highest >= almost_bytes for highest in _numbers(memory, _HIGHEST))
-        return "limit" if is_reached or any(failures) else "machine"
+        # v1 of newer kernels does not count such failures, but records the highest usage.
+        nearly_full_bytes = self._limits.memory_bytes - MIB
+        peaks_bytes = _read_numbers(group, _PEAK_FILES_V1)
+        was_nearly_full = any(peak_bytes >= nearly_full_bytes for peak_bytes in peaks_bytes)
+        return "limit" if was_nearly_full or any(failure_counts) else "machine"
 
     def remove(self) -> None:
-        """Kill the remaining members and remove the groups."""
+        """Kill the remaining members, close the open files and remove the groups."""
         self.kill()
         for counter in (self._cpu, self._denied):
             if counter is not None:
@@ -471,6 +495,6 @@ class Group:
         if self._freezer >= 0:
             os.close(self._freezer)
             self._freezer = -1
-        for folder in self._made:
+        for folder in self._folders:
             _remove(folder)
-        self._made = []
+        self._folders = []

@@ -67,28 +67,27 @@ def _start_time_of_this(pid: int) -> int:
 
 
 def private_folder(parent: str | None = None) -> Path:
-    """Create a folder that only this user can read, for `remove_folder`.
+    """Create a folder in `parent` that only this user can read; in TMPDIR if that is None.
 
-    It is removed at the end of this process, or by the next process if this one is killed.
+    `remove_folder` removes it. Otherwise it is removed at the end of this process, or by the next
+    process of a referee if this one is killed. Raises OSError if it cannot be created.
     """
     _remove_folders_of_killed_referees()
     while True:
         folder = Path(parent or tempfile.gettempdir(), new_name())
         try:
             folder.mkdir(mode=0o700)
-        except OSError as error:
-            if error.errno != errno.EEXIST:  # another user may have made one of that name
-                raise
-        else:
-            _folders[folder] = _FolderOwner(os.getpid(), _locked(folder))
-            return folder
+        except FileExistsError:
+            continue  # another user has made a folder of that name: try the next name
+        _folders[folder] = _FolderOwner(os.getpid(), _lock(folder))
+        return folder
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """Lock a folder against cleaners of temporary files; return the descriptor that locks it.
 
-    systemd's cleaner removes files from /tmp after ten days, but not from locked folders. Return
-    None without a free descriptor.
+    systemd's cleaner removes files from /tmp after ten days, but not from folders with a lock
+    (flock). Return None if there is no free descriptor: the folder is used without a lock then.
     """
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -98,7 +97,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def socket_folder() -> Path:
-    """Create a private folder for sockets, with a short and plain path.
+    """Create a private folder for sockets, with a short path of ordinary characters.
 
     The path of a socket has at most 107 bytes, and in gRPC's addresses %, #, ? and commas have a
     special meaning. Raises OSError if no such folder can be created.
@@ -147,8 +146,8 @@ def remove_what_killed_referees_left() -> None:
 def _remove_folders_of_killed_referees() -> None:
     """Remove the folders of killed referees, once in each process.
 
-    This is separate from their processes, because searching all processes takes 10 ms, which is not
-    necessary if bots play in this process.
+    Their processes are not killed here: the search for them takes 10 ms, which a referee can save
+    if its bots play in its own process.
     """
     remove_folders(map(Path, _socket_places()))
 
@@ -157,7 +156,8 @@ def end_processes() -> None:
     """Kill processes of bots whose referee has ended.
 
     If a referee is killed while it sets up a sandbox, a process of bubblewrap may wait forever. A
-    plain bot may have children that survive it.
+    plain bot may have children that survive it. Both have the name that their referee has given
+    them, with its process number, in their environment or command line.
     """
 
     def has_lost_referee(pid: int) -> bool:
@@ -168,7 +168,7 @@ def end_processes() -> None:
 
 
 def remove_folders(parents: Iterable[Path]) -> None:
-    """Remove the private folders of ended processes below these parents."""
+    """Remove this user's private folders in these parents whose process has ended."""
     for parent in parents:
         for folder in parent.glob("deepsea-*"):
             with suppress(OSError):
@@ -177,25 +177,26 @@ def remove_folders(parents: Iterable[Path]) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_groups(places: Iterable[Path]) -> None:
-    """Remove the empty control groups of ended processes below these parents."""
-    for place in places:
-        for group in place.glob("deepsea-*"):
+def remove_groups(parents: Iterable[Path]) -> None:
+    """Remove the control groups in these parents whose process has ended, if they are empty."""
+    for parent in parents:
+        for group in parent.glob("deepsea-*"):
             with suppress(OSError):  # the group has members
                 if _is_of_ended_process(group.name):
                     group.rmdir()
 
 
 def _is_of_ended_process(name: str) -> bool:
-    """Return True if a name of `new_name` is that of a process that has certainly ended.
+    """Return True if the process that made a name by `new_name` has certainly ended.
 
-    Nothing is known of processes in other namespaces.
+    False for any other name, and for a process in another namespace of process numbers, of which
+    nothing is known.
     """
     match = _NAME.fullmatch(name)
     if match is None or int(match[3]) != _namespace():
         return False
-    pid, start_time = int(match[1]), int(match[2])
-    return process_tree.has_ended(pid, start_time)
+    pid, start_ticks = int(match[1]), int(match[2])
+    return process_tree.has_ended(pid, start_ticks)
 
 
 def _namespace() -> int:

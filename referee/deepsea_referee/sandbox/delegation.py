@@ -45,7 +45,9 @@ ReadProperties = Callable[[Unit], "Properties | None"]
 
 
 def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str:
-    """Return the reason why a group must not be divided, in words; "" if it may be.
+    """Return the reason why groups must not be made in a control group; "" if they may be.
+
+    If systemd runs, they may be made only in units that are delegated (`Delegate=yes`).
 
     point  the mount point of the group's file system
     read   returns the properties of a unit, or None if they cannot be read; by default it queries
@@ -55,10 +57,12 @@ def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str
         return ""
     unit = unit_of(group, point)
     if unit is None:
-        inner = group == point or group.name.endswith(".slice")
-        return "this process is in a group that systemd has for itself" if inner else ""
-    properties = (read or ask_systemd)(unit)
+        is_of_systemd = group == point or group.name.endswith(".slice")
+        return "this process is in a group that systemd has for itself" if is_of_systemd else ""
+    read_properties = read or ask_systemd
+    properties = read_properties(unit)
     if properties is None:
+        # The mark is what systemd leaves at the group itself; it says nothing of the OOM policy.
         properties = {"Delegate": "yes" if _is_marked(unit.group) else "no"}
     if properties.get("Delegate") != "yes":
         return f"{unit.name} has no Delegate=yes"
@@ -69,7 +73,11 @@ def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str
 
 
 def unit_of(group: Path, point: Path) -> Unit | None:
-    """Return the unit to which a group belongs, by its path; None for a slice or no unit.
+    """Return the systemd unit to which a group belongs, by its path.
+
+    The unit is the first service or scope on the path. Only the service of a user's manager
+    (user@1000.service) is passed over if more follows, since that manager has units of its own.
+    Return None if there is no unit, as for a slice.
 
     point  the mount point of the group's file system
     """
@@ -78,8 +86,9 @@ def unit_of(group: Path, point: Path) -> Unit | None:
     for depth, name in enumerate(parts, 1):
         if not name.endswith((".service", ".scope")):
             continue
-        if user is None and depth < len(parts) and (manager := _MANAGER.fullmatch(name)):
-            user = int(manager[1])
+        user_manager = _MANAGER.fullmatch(name)
+        if user_manager and user is None and depth < len(parts):
+            user = int(user_manager[1])
             continue
         return Unit(name, point.joinpath(*parts[:depth]), user)
     return None
@@ -87,16 +96,17 @@ def unit_of(group: Path, point: Path) -> Unit | None:
 
 def ask_systemd(unit: Unit) -> Properties | None:
     """Query systemd for the delegation and the OOM policy of a unit; return None if that fails."""
-    manager: list[str] = []
+    manager_options: list[str] = []  # for the manager of the system
     environment = dict(os.environ)
     if unit.user is not None:
-        manager = ["--user"]
+        manager_options = ["--user"]
         if unit.user != os.geteuid():
-            manager.append(f"--machine={unit.user}@.host")
+            manager_options.append(f"--machine={unit.user}@.host")
         environment.setdefault("XDG_RUNTIME_DIR", f"/run/user/{unit.user}")
-    command = ["systemctl", *manager, "show", "--property=Delegate,OOMPolicy", "--", unit.name]
+    command = ["systemctl", *manager_options, "show", "--property=Delegate,OOMPolicy"]
+    command += ["--", unit.name]
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -108,16 +118,20 @@ def ask_systemd(unit: Unit) -> Properties | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = (line.partition("=") for line in done.stdout.splitlines())
+    lines = (line.partition("=") for line in result.stdout.splitlines())
     properties = {name: value for name, _, value in lines}
-    return properties if done.returncode == 0 and "Delegate" in properties else None
+    return properties if result.returncode == 0 and "Delegate" in properties else None
 
 
 def _is_marked(group: Path) -> bool:
-    """Return True if the system's manager has marked the group of a unit as delegated."""
-    for name in ("user.delegate", "trusted.delegate"):
+    """Return True if systemd has marked the group of a unit as delegated.
+
+    The mark is an extended attribute of the group's folder. Only root can read trusted.delegate, so
+    newer versions of systemd set user.delegate, too.
+    """
+    for attribute in ("user.delegate", "trusted.delegate"):
         with suppress(OSError):
-            if os.getxattr(group, name) == b"1":
+            if os.getxattr(group, attribute) == b"1":
                 return True
     return False
 
@@ -126,21 +140,23 @@ def _is_marked(group: Path) -> bool:
 
 
 def make_room(group: Path, leaf: Path) -> None:
-    """Move the processes of a group into its child `leaf`, which is created if necessary.
+    """Move all processes of a group into its child `leaf`, which is created if necessary.
 
-    Raises OSError if a process in the group does not belong to this one, or the kernel refuses.
+    Raises OSError if a process in the group belongs to a program other than the referee and those
+    that have started it (see `outsiders`), or if the kernel refuses.
     """
     moved: set[int] = set()
     # Repeated, since a process may have started another one before it was moved.
-    while new := sorted(members(group) - moved):
-        if strangers := outsiders(new, moved):
+    while remaining := sorted(members(group) - moved):
+        strangers = outsiders(remaining, moved)
+        if strangers:
             names = ", ".join(f"{pid} ({_name(pid)})" for pid in strangers[:3])
             raise OSError(f"not the referee's alone: there are other processes in it, {names}")
         leaf.mkdir(exist_ok=True)
-        for pid in new:
-            with suppress(ProcessLookupError):
+        for pid in remaining:
+            with suppress(ProcessLookupError):  # it has ended
                 (leaf / "cgroup.procs").write_text(str(pid))
-        moved.update(new)
+        moved.update(remaining)
 
 
 def members(group: Path) -> set[int]:
@@ -149,22 +165,23 @@ def members(group: Path) -> set[int]:
 
 
 def outsiders(inside: Collection[int], moved: Collection[int]) -> list[int]:
-    """Return the processes in a group that do not belong to this one, sorted.
+    """Return the processes in a group that do not belong to the referee, sorted.
 
-    This process, its ancestors in the group, and all descendants of these belong together.
+    This process, its ancestors in the group, and all descendants of these belong to the referee.
 
     inside  the processes in the group
-    moved   processes that have left the group, and belong to this one
+    moved   processes of the referee that were in the group before
     """
-    family = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))
-    return [pid for pid in sorted(inside) if not _is_of(family, pid)]
+    own_line = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))
+    return [pid for pid in sorted(inside) if not _descends_from(own_line, pid)]
 
 
-def _is_of(family: set[int], pid: int) -> bool:
-    """Return True if a process belongs to a family or descends from one of it, or has ended."""
+def _descends_from(processes: set[int], pid: int) -> bool:
+    """Return True if a process is one of these, descends from one of them, or has ended."""
     if pid == 0:  # a process that this one cannot see
         return False
-    return _parent_of(pid) is None or not family.isdisjoint(_with_ancestors(pid))
+    has_ended = _parent_of(pid) is None
+    return has_ended or not processes.isdisjoint(_with_ancestors(pid))
 
 
 def _with_ancestors(pid: int) -> list[int]:

@@ -112,7 +112,7 @@ class IsolatedProcess:
 
     @property
     def pid(self) -> int:
-        """The process to wait for, which exits when the bot's first process has exited."""
+        """The number of the process to wait for, which exits after the bot's first process."""
         return self._process.pid
 
     @property
@@ -150,10 +150,10 @@ class IsolatedProcess:
         raise NotImplementedError
 
     def denied_us(self) -> int | None:
-        """Return the time in which the tree was ready and no thread of it had a CPU.
+        """Return for how many microseconds the bot wanted a CPU while none of its threads had one.
 
-        It is in microseconds, and never decreases. Return None if the kernel does not count it
-        (cpu.pressure of a control group).
+        The time never decreases. Return None if the kernel does not count it, as at this level: it
+        takes a control group with a cpu.pressure.
         """
         return None
 
@@ -205,7 +205,7 @@ class IsolatedProcess:
         The watchdog calls this regularly. A single failed check has no effect.
         """
         try:
-            self._look()
+            self._check_once()
         except Exception as error:  # noqa: BLE001  (after any error the limits are not enforced)
             self._failed_checks += 1
             if self._failed_checks == MOST_FAILED_CHECKS:
@@ -214,12 +214,12 @@ class IsolatedProcess:
         else:
             self._failed_checks = 0
 
-    def _look(self) -> None:
-        """Check the limits once. Raises an exception if the usage cannot be read."""
+    def _check_once(self) -> None:
+        """Kill the bot if it exceeds a limit. Raises an exception if its usage cannot be read."""
         raise NotImplementedError
 
     def _end_if_over(self, tasks: int, memory_bytes: int) -> None:
-        """Kill the bot if the number of its processes and threads, or its memory, is too large."""
+        """Kill the bot if it has too many tasks (processes and threads) or uses too much memory."""
         if memory_bytes > self._limits.memory_bytes:
             self._over_limit = self._limits.memory_text
         if tasks > self._limits.processes:
@@ -259,40 +259,44 @@ class Watchdog:
     def __init__(self, gap_s: float = 0.1) -> None:
         self._gap_s = gap_s
         self._lock = threading.Lock()
-        self._looks: list[Callable[[], None]] = []
-        self._changed = threading.Event()
+        self._checks: list[Callable[[], None]] = []
+        self._stop_thread = threading.Event()
+        """Ends the present thread; each thread has an event of its own."""
         self._thread: threading.Thread | None = None
 
-    def watch(self, look: Callable[[], None]) -> None:
-        """Call the check `look` regularly from now on."""
+    def watch(self, check: Callable[[], None]) -> None:
+        """Call `check` regularly from now on, and start the thread if none is running."""
         with self._lock:
-            self._looks.append(look)
+            self._checks.append(check)
             # A thread does not survive a fork of the process.
             if self._thread is None or not self._thread.is_alive():
-                self._changed = threading.Event()
+                self._stop_thread = threading.Event()
                 self._thread = threading.Thread(
-                    target=self._run, name="deepsea-watchdog", daemon=True
+                    target=self._call_checks, name="deepsea-watchdog", daemon=True
                 )
                 self._thread.start()
 
-    def forget(self, look: Callable[[], None]) -> None:
-        """Stop calling `look`; a call in progress may still finish."""
-        with self._lock:
-            if look in self._looks:
-                self._looks.remove(look)
-            if not self._looks:
-                self._thread = None
-                self._changed.set()
+    def unwatch(self, check: Callable[[], None]) -> None:
+        """Stop calling `check`; a call in progress may still finish.
 
-    def _run(self) -> None:
-        """Call all checks at each interval, until the last bot has ended; runs in the thread."""
-        ended = self._changed
-        while not ended.wait(self._gap_s):
+        Without any check left, the thread ends, and the next `watch` starts another one.
+        """
+        with self._lock:
+            if check in self._checks:
+                self._checks.remove(check)
+            if not self._checks:
+                self._stop_thread.set()
+                self._thread = None
+
+    def _call_checks(self) -> None:
+        """Call all checks, then pause, until the last check is removed; runs in the thread."""
+        stop = self._stop_thread  # that of this thread: a later thread gets another one
+        while not stop.wait(self._gap_s):
             with self._lock:
-                looks = list(self._looks)
-            for look in looks:
+                checks = list(self._checks)
+            for check in checks:
                 try:
-                    look()
+                    check()
                 except Exception:  # noqa: BLE001  (other bots have limits, too)
                     _log.exception("a check of a bot's limits failed")
 

@@ -36,13 +36,17 @@ class PlainProcess:
     counts_every_process = False
 
     def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
-        """Start a bot; see `interface.Isolation`."""
+        """Start a bot as a child process in a session of its own.
+
+        Raises OSError if its program cannot be started.
+        """
         cleanup.remove_what_killed_referees_left()
         mark = cleanup.new_name()
         setpriv = shutil.which("setpriv")
-        dying_with_us = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+        # With setpriv, the kernel kills the bot when this process is killed.
+        die_with_referee = (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
         process = subprocess.Popen(
-            (*dying_with_us, *launch.command),
+            (*die_with_referee, *launch.command),
             stdin=launch.stdin,
             stdout=launch.stdout,
             stderr=launch.stderr,
@@ -63,7 +67,7 @@ class PlainBotProcess(IsolatedProcess):
         self._cpu_us = 0
         self._killed = False
         self._oom_kills = process_tree.oom_kills()
-        self._changes = process_tree.TreeActivity()
+        self._activity = process_tree.TreeActivity()
         self._set_limits()
         WATCHDOG.watch(self.check_limits)
 
@@ -71,9 +75,14 @@ class PlainBotProcess(IsolatedProcess):
         return process_tree.on_exit(self.pid, call)
 
     def kill(self) -> None:
-        """Kill the process tree, children first, and the process group."""
+        """Kill the process tree, children first, and the process group.
+
+        Nothing is done once the first process was reaped: its number may belong to another one.
+        """
         if self._process.returncode is None:
-            self._killed |= process_tree.exit_status(self.pid) is None
+            has_exited = process_tree.exit_status(self.pid) is not None
+            if not has_exited:
+                self._killed = True
             with contextlib.suppress(OSError):  # no free descriptor
                 process_tree.send_signal(reversed(self._tree()), signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -88,7 +97,11 @@ class PlainBotProcess(IsolatedProcess):
         return process_tree.threads(self._tree())
 
     def out_of_memory(self) -> bool:
-        """Return True if the kernel killed the bot because this machine had no free memory."""
+        """Return True if the kernel killed the bot because this machine had no free memory.
+
+        That is assumed if the bot was killed, but not by the referee, and the kernel has counted
+        such a kill on this machine since the bot's start.
+        """
         status = self._process.returncode
         if status is None:  # the process is reaped only after the rest of its tree was killed
             status = process_tree.exit_status(self.pid)
@@ -98,22 +111,26 @@ class PlainBotProcess(IsolatedProcess):
         return any(process_tree.is_ready(pid) for pid in self._tree())
 
     def close(self) -> None:
-        """Kill the process tree, and all processes that have left it but have the bot's mark."""
+        """Kill the bot's processes, also those that have left its tree; may be called again.
+
+        Such processes are found by the bot's session, or by the mark in their environment.
+        """
         if self._closed:
             return
         self._closed = True
-        WATCHDOG.forget(self.check_limits)
+        WATCHDOG.unwatch(self.check_limits)
         self.kill()
         process_tree.end_all(self._is_of_bot)
         self._process.wait()
 
     def _is_of_bot(self, pid: int) -> bool:
-        """Return True if a process is in the bot's session, or has the mark of its environment."""
+        """Return True if a process is in the bot's session, or has the mark in its environment."""
+        # The cheapest test first: most processes of the machine are older than the bot.
         if process_tree.start_time(pid) < self._started:
-            return False  # one file of /proc tells that of most processes of the machine
-        return process_tree.is_in_session(
-            pid, self.pid, self._started
-        ) or self._mark in process_tree.first_words(pid)
+            return False
+        if process_tree.is_in_session(pid, self.pid, self._started):
+            return True
+        return self._mark in process_tree.first_words(pid)
 
     def _tree(self) -> list[int]:
         """Return the bot's processes; none once the first one was reaped.
@@ -123,19 +140,27 @@ class PlainBotProcess(IsolatedProcess):
         return process_tree.tree(self.pid) if self._process.returncode is None else []
 
     def _set_limits(self) -> None:
-        """Set the limits of the first process, which its children inherit."""
-        limits = self._limits
-        for limit_number, value in (
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_NOFILE, limits.open_files),
-            (resource.RLIMIT_FSIZE, limits.file_bytes),
-        ):
-            try:
-                resource.prlimit(self.pid, limit_number, (value, value))
-            except (ProcessLookupError, ValueError, PermissionError):
-                continue  # it has exited, or has a lower limit already
+        """Set the limits of the bot's first process, which its children inherit.
 
-    def _look(self) -> None:
+        A limit that is lower already stays.
+        """
+        limits = {
+            resource.RLIMIT_CORE: 0,
+            resource.RLIMIT_NOFILE: self._limits.open_files,
+            resource.RLIMIT_FSIZE: self._limits.file_bytes,
+        }
+        for resource_number, limit in limits.items():
+            try:
+                resource.prlimit(self.pid, resource_number, (limit, limit))
+            except (ProcessLookupError, ValueError, PermissionError):
+                continue  # the process has exited, or has a lower limit already
+
+    def _check_once(self) -> None:
         """Kill the bot if its processes or their memory exceed a limit."""
-        if self._process.returncode is None and (pids := self._changes.tree(self.pid)):
-            self._end_if_over(*process_tree.usage(pids, self._limits.memory_bytes))
+        if self._process.returncode is not None:
+            return
+        # Empty if no process has used CPU time since the last check: then the usage is the same.
+        pids = self._activity.tree_if_active(self.pid)
+        if pids:
+            tasks, memory_bytes = process_tree.usage(pids, self._limits.memory_bytes)
+            self._end_if_over(tasks, memory_bytes)

@@ -30,6 +30,8 @@ LONGEST_S = 1.0
 PAUSE_S = 0.005
 _KIB_FIELDS = (b"VmRSS:", b"VmSwap:", b"VmPTE:")
 _PSS_FIELDS = (b"Pss:", b"SwapPss:")
+# Indices in `stat_fields` of starttime, cutime and cstime: fields 22, 16 and 17 of proc(5).
+_START_TIME, _REAPED_USER_TIME, _REAPED_SYSTEM_TIME = 19, 13, 14
 _GONE = (FileNotFoundError, ProcessLookupError)
 _UNSEEN = (*_GONE, PermissionError)
 """The errors for a process that has ended, or belongs to another user."""
@@ -55,9 +57,11 @@ def stat_fields(pid: int | str) -> list[bytes] | None:
     `pid` may be PID/task/THREAD for a thread. Return None if it has ended, or cannot be seen.
     """
     try:
-        return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        content = read_proc(f"/proc/{pid}/stat")
     except _UNSEEN:
         return None
+    _pid_and_name, _, fields = content.rpartition(b")")  # a name may contain spaces and brackets
+    return fields.split()
 
 
 def start_time(pid: int) -> int:
@@ -66,7 +70,7 @@ def start_time(pid: int) -> int:
     The start time distinguishes a process from a later one with the same number.
     """
     fields = stat_fields(pid)
-    return int(fields[19]) if fields else 0  # field 22 of proc(5), starttime
+    return int(fields[_START_TIME]) if fields else 0
 
 
 def has_ended(pid: int, known_start: int = 0) -> bool:
@@ -85,8 +89,8 @@ def has_ended(pid: int, known_start: int = 0) -> bool:
     if fields is None:
         return not _is_known(pid)
     is_dead = fields[0] in (b"Z", b"X")  # a zombie, or dead
-    start_ticks = int(fields[19])
-    return is_dead or known_start not in (0, start_ticks)
+    is_another_process = known_start != 0 and int(fields[_START_TIME]) != known_start
+    return is_dead or is_another_process
 
 
 def _is_known(pid: int) -> bool:
@@ -101,12 +105,15 @@ def _is_known(pid: int) -> bool:
 
 
 def first_words(pid: int) -> bytes:
-    """Return the initial environment and command line of a process, words ending with 0 bytes."""
-    words = b""
+    """Return the environment and the command line with which a process was started.
+
+    Each variable and each argument ends with a 0 byte. What cannot be read is left out.
+    """
+    content = b""
     for name in ("environ", "cmdline"):
         with suppress(*_UNSEEN):
-            words += read_proc(f"/proc/{pid}/{name}", 1 << 22)
-    return words
+            content += read_proc(f"/proc/{pid}/{name}", limit=4 << 20)
+    return content
 
 
 def is_in_session(pid: int, leader: int, began: int) -> bool:
@@ -116,26 +123,26 @@ def is_in_session(pid: int, leader: int, began: int) -> bool:
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of a process."""
-    pids: list[int] = []
+    """Return the children of a process; an empty list if it has ended, or cannot be seen."""
+    child_pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except _UNSEEN:
-        return pids
-    for thread in threads:
+        return child_pids
+    for thread in threads:  # the kernel lists a child at the thread that has started it
         try:
             listed = read_proc(f"/proc/{pid}/task/{thread}/children")
         except _UNSEEN:
             continue
         if listed:
-            pids.extend(map(int, listed.split()))
-    return pids
+            child_pids.extend(map(int, listed.split()))
+    return child_pids
 
 
 def tree(root: int) -> list[int]:
     """Return a process and all its descendants, parents first."""
     pids = [root]
-    for pid in pids:  # grows meanwhile
+    for pid in pids:  # the list grows meanwhile, until no process has a further child
         pids.extend(child for child in children(pid) if child not in pids)
     return pids
 
@@ -153,7 +160,9 @@ def cpu_us(pid: int) -> int:
     except OSError:
         return 0
     fields = stat_fields(pid)
-    reaped_ticks = int(fields[13]) + int(fields[14]) if fields else 0  # cutime and cstime
+    if not fields:
+        return own_us
+    reaped_ticks = int(fields[_REAPED_USER_TIME]) + int(fields[_REAPED_SYSTEM_TIME])
     return own_us + reaped_ticks * TICK_US
 
 
@@ -165,39 +174,46 @@ class TreeActivity:
     """
 
     def __init__(self) -> None:
-        self._clocks: dict[int, int] = {}
+        self._last_cpu_ns: dict[int, int] = {}
+        """The CPU time of each process of the tree at the last call; -1 if it was not read."""
 
-    def tree(self, root: int) -> list[int]:
-        """Return a process and its descendants; none if none has used CPU since the last call."""
-        clocks = {}
-        for pid in self._clocks:
+    def tree_if_active(self, root: int) -> list[int]:
+        """Return a process and its descendants, or an empty list if the tree cannot have changed.
+
+        That is the case if none of them has used CPU time since the last call.
+        """
+        cpu_ns_of = {}
+        for pid in self._last_cpu_ns:
             with suppress(OSError):
-                clocks[pid] = _own_cpu_ns(pid)
-        if clocks and clocks == self._clocks:
+                cpu_ns_of[pid] = _own_cpu_ns(pid)
+        if cpu_ns_of and cpu_ns_of == self._last_cpu_ns:
             return []
         pids = tree(root)
-        # A new process may have started another one after it was listed. So if the tree is not the
-        # one whose clocks were read before, the next call must read it again: -1 equals no clock.
-        self._clocks = clocks if pids == [*clocks] else dict.fromkeys(pids, -1)
+        if pids == [*cpu_ns_of]:
+            self._last_cpu_ns = cpu_ns_of
+        else:
+            # A new process may have started another one after it was listed. So the next call must
+            # read the tree again: no CPU time equals -1.
+            self._last_cpu_ns = dict.fromkeys(pids, -1)
         return pids
 
 
 def threads(pids: Iterable[int]) -> dict[int, ThreadTimes]:
-    """Return the times of the threads of these processes, but of COUNTED_THREADS at most.
+    """Return the times of the threads of these processes, by the numbers of the threads.
 
     All threads count, because an answer passes through several: one reads the stream, another one
-    decides.
+    decides. But only the first COUNTED_THREADS are read, as a bot may start very many.
     """
     times_of: dict[int, ThreadTimes] = {}
     for pid in pids:
         try:
-            numbers = os.listdir(f"/proc/{pid}/task")
+            thread_numbers = os.listdir(f"/proc/{pid}/task")
         except _UNSEEN:
             continue
-        for number in numbers[: COUNTED_THREADS - len(times_of)]:
+        for number in thread_numbers[: COUNTED_THREADS - len(times_of)]:
             try:
                 times = read_proc(f"/proc/{pid}/task/{number}/schedstat")
-                cpu_ns, waited_ns, _ = times.split()
+                cpu_ns, waited_ns, _timeslices = times.split()
             except (*_UNSEEN, ValueError):
                 continue
             times_of[int(number)] = ThreadTimes(int(cpu_ns) // 1000, int(waited_ns) // 1000)
@@ -216,13 +232,18 @@ class WaitSum:
         self._threads: dict[int, int] = {}
 
     def us(self, threads: Mapping[int, ThreadTimes]) -> int:
-        """Add a reading of all threads, and return the sum up to now."""
-        waits = {thread: times.waited_us for thread, times in threads.items()}
-        for thread, waited_us in waits.items():
+        """Add what all threads have waited since the last reading; return the sum up to now.
+
+        threads  the present times of all threads, by their numbers
+        """
+        waits_us = {thread: times.waited_us for thread, times in threads.items()}
+        for thread, waited_us in waits_us.items():
             before_us = self._threads.get(thread, 0)
-            # Less time than before means a new thread with a reused number.
-            self._total_us += waited_us - before_us if waited_us >= before_us else waited_us
-        self._threads = waits
+            if waited_us >= before_us:
+                self._total_us += waited_us - before_us
+            else:  # it is a new thread with a reused number
+                self._total_us += waited_us
+        self._threads = waits_us
         return self._total_us
 
 
@@ -236,20 +257,30 @@ def host_cpu_us(cpus: Collection[int] | None, stat: str = "/proc/stat") -> int:
         lines = read_proc(stat, 200 if cpus is None else 1 << 20).splitlines()
     except _UNSEEN:
         return 0
-    counted = [words for words in map(bytes.split, lines) if words and words[0] in labels]
     # user, nice, system, irq, softirq and steal; not idle and iowait. Guests are part of user.
-    return sum(int(words[i]) for words in counted for i in (1, 2, 3, 6, 7, 8)) * TICK_US
+    used_columns = (1, 2, 3, 6, 7, 8)
+    ticks = 0
+    for line in lines:
+        words = line.split()
+        if words and words[0] in labels:
+            ticks += sum(int(words[column]) for column in used_columns)
+    return ticks * TICK_US
 
 
-def is_ready(pid: int, but: int = 0) -> bool:
-    """Return True if a thread of a process, except thread `but`, runs or waits for a CPU."""
+def is_ready(pid: int, except_thread: int = 0) -> bool:
+    """Return True if a thread of a process runs or waits for a CPU, except one of its threads.
+
+    Only the first COUNTED_THREADS are read.
+
+    except_thread  the number of the thread that does not count; 0 for none
+    """
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except _UNSEEN:
         return False
     for thread in threads[:COUNTED_THREADS]:
         fields = stat_fields(f"{pid}/task/{thread}")
-        if fields is not None and fields[0] == b"R" and int(thread) != but:
+        if fields is not None and fields[0] == b"R" and int(thread) != except_thread:
             return True
     return False
 
@@ -257,29 +288,33 @@ def is_ready(pid: int, but: int = 0) -> bool:
 def usage(pids: Sequence[int], suspicious_bytes: int) -> tuple[int, int]:
     """Return the number of tasks (threads) of these processes, and their memory in bytes.
 
-    The memory is the resident memory, the swapped-out memory and the page tables. Shared memory
-    counts once for each process. If this sum is above `suspicious_bytes`, the exact memory is
-    returned instead, if it can be read, which takes longer.
+    The memory is the resident memory, the swapped-out memory and the page tables, and memory that
+    processes share counts once for each of them. Only if that is more than `suspicious_bytes`, the
+    exact memory is read, which takes longer, and returned instead if it can be read.
     """
     kib = tasks = 0
     for pid in pids:
-        for name, value in _kib_fields(pid, "status", (*_KIB_FIELDS, b"Threads:")):
+        for name, value in _named_values(pid, "status", (*_KIB_FIELDS, b"Threads:")):
             if name == b"Threads:":
                 tasks += value
             else:
                 kib += value
     if kib * 1024 > suspicious_bytes:
         with suppress(PermissionError):
+            # The proportional set size shares out shared memory among its processes.
             kib = sum(
-                value for pid in pids for _, value in _kib_fields(pid, "smaps_rollup", _PSS_FIELDS)
+                value
+                for pid in pids
+                for _name, value in _named_values(pid, "smaps_rollup", _PSS_FIELDS)
             )
     return tasks, kib * 1024
 
 
-def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[bytes, int]]:
-    """Return the named lines of a file of a process in /proc; an empty list if it has ended.
+def _named_values(pid: int, file: str, names: Collection[bytes]) -> list[tuple[bytes, int]]:
+    """Return the name and the number of these lines in a file of /proc/PID.
 
-    Raises PermissionError if the process exists but the file cannot be read.
+    Return an empty list if the process has ended. Raises PermissionError if it exists but the file
+    cannot be read.
     """
     try:
         lines = read_proc(f"/proc/{pid}/{file}").splitlines()
@@ -289,8 +324,8 @@ def _kib_fields(pid: int, file: str, names: Collection[bytes]) -> list[tuple[byt
         if os.path.exists(f"/proc/{pid}"):
             raise
         return []
-    words = [line.split() for line in lines]
-    return [(line[0], int(line[1])) for line in words if line and line[0] in names]
+    split_lines = [line.split() for line in lines]
+    return [(words[0], int(words[1])) for words in split_lines if words and words[0] in names]
 
 
 def oom_kills(vmstat: str = "/proc/vmstat") -> int:
@@ -303,12 +338,16 @@ def oom_kills(vmstat: str = "/proc/vmstat") -> int:
 
 
 def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
-    """Return True if a process that the referee did not kill was killed for lack of memory.
+    """Return True if a process was killed for lack of memory, as far as that can be known.
+
+    It was killed, and the kernel has killed for lack of memory since the process was started. The
+    caller makes sure that the referee did not kill it.
 
     returncode    the exit status of the process
     kills_before  the result of `oom_kills` at the start of the process
     """
-    return returncode in (-signal.SIGKILL, 128 + signal.SIGKILL) and oom_kills() > kills_before
+    was_killed = returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
+    return was_killed and oom_kills() > kills_before
 
 
 # Signals
@@ -336,16 +375,17 @@ def search(belongs: Callable[[int], bool]) -> list[int]:
 
 
 def end_all(belongs: Callable[[int], bool]) -> bool:
-    """Kill the processes for which `belongs` is true until there is none.
+    """Kill all processes for which `belongs` is true, and search again until none is left.
 
-    Return False if there are some after LONGEST_S.
+    Return False if there are still some after LONGEST_S.
     """
     deadline_s = time.monotonic() + LONGEST_S
     while pids := search(belongs):
         for pid in pids:
-            with suppress(OSError):
+            with suppress(OSError):  # it has ended, or belongs to another user
                 handle = os.pidfd_open(pid)
                 try:
+                    # Tested again: before it was opened, its number may have been reused.
                     if belongs(pid):
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
                 finally:
@@ -394,29 +434,33 @@ def wait_for_end(pid: int, milliseconds: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        waiting = select.poll()
-        waiting.register(handle, select.POLLIN)
-        return bool(waiting.poll(milliseconds))
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)  # it becomes readable when the process exits
+        return bool(poller.poll(milliseconds))
     finally:
         os.close(handle)
 
 
 def on_exit(pid: int, call: Callable[[], object]) -> Callable[[], object]:
-    """Let the running event loop make a call once a process has exited; return its cancellation."""
-    handle = os.pidfd_open(pid)
-    loop = asyncio.get_running_loop()
-    watched = True
+    """Let the running event loop call `call` once, when a process has exited.
 
-    def cancel() -> None:
-        nonlocal watched
-        if watched:
-            watched = False
+    Returns a function that cancels this, and may be called at any time. Raises OSError if the
+    process cannot be watched.
+    """
+    handle = os.pidfd_open(pid)  # becomes readable when the process exits
+    loop = asyncio.get_running_loop()
+    is_watched = True
+
+    def stop_watching() -> None:
+        nonlocal is_watched
+        if is_watched:
+            is_watched = False
             loop.remove_reader(handle)
             os.close(handle)
 
-    def exited() -> None:
-        cancel()
+    def process_exited() -> None:
+        stop_watching()
         call()
 
-    loop.add_reader(handle, exited)
-    return cancel
+    loop.add_reader(handle, process_exited)
+    return stop_watching

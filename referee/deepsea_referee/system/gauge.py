@@ -57,7 +57,7 @@ class BotGauge:
         return (self._process.denied_us() is None or under_pressure) and self._process.is_ready()
 
     def referee_is_ready(self) -> bool:
-        return process_tree.is_ready(os.getpid(), but=threading.get_native_id())
+        return process_tree.is_ready(os.getpid(), except_thread=threading.get_native_id())
 
     def _host_lately_us(self, now_us: int) -> int:
         # The kernel counts in ticks: reading more often only takes time.

@@ -276,7 +276,7 @@ class PlainBotProcess(IsolatedProcess):
         """Kill all processes of the bot, also those that have left its tree, and reap the first."""
         if self._closed:
             return
-        _watchdog.forget(self.check_limits)
+        _watchdog.unwatch(self.check_limits)
         self.kill()
         end_marked(self._mark)
         self._process.wait()
@@ -292,7 +292,7 @@ class PlainBotProcess(IsolatedProcess):
             self._seen = [*members, *orphans]
             return [*self._seen]
 
-    def _look(self) -> None:
+    def _check_once(self) -> None:
         """Add up memory and tasks of all processes, and end the bot if it exceeds a limit."""
         memory = tasks = 0
         for process in self._tree():
