@@ -146,7 +146,7 @@ class Pulse:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Measure within the `with` block."""
+        """Count the time in which this process does not run, within the `with` block."""
         self.start()
         try:
             yield
@@ -154,11 +154,15 @@ class Pulse:
             self.stop()
 
     def start(self) -> None:
-        """Measure from now on, until `stop` was called as often as this."""
+        """Count the missing time from now on, until `stop` was called as often as `start`.
+
+        The first call starts the thread that counts.
+        """
         with self._condition:
             self._users += 1
-            self._began_ns = self._began_ns or self.now_ns()
-            # A thread does not survive a fork of the process.
+            if not self._began_ns:
+                self._began_ns = self.now_ns()
+            # A thread does not survive a fork of the process: then it is started again.
             if self._thread is None or not self._thread.is_alive():
                 self._ended = threading.Event()
                 self._thread = threading.Thread(
@@ -167,18 +171,23 @@ class Pulse:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Undo one `start`; without any other one, end the thread and wait for its end."""
+        """Undo one call of `start`; after the last one, end the thread and wait for its end."""
         with self._condition:
             self._users -= 1
             if self._users or self._thread is None:
                 return
             self._ended.set()
-            ending, self._thread = self._thread, None
-            self.due_ns = _NEVER_NS
-        ending.join()
+            thread = self._thread
+            self._thread = None
+            self.due_ns = _NEVER_NS  # no clock waits for a beat any more
+        # Without the lock, which the thread needs in order to see that it must end.
+        thread.join()
 
     def catch_up(self) -> None:
-        """Wait for the next beat if it is late, so that `missing_ns` is up to date."""
+        """Wait for the next beat of the thread if it is late, so that `missing_ns` is up to date.
+
+        The wait is short, since the thread sets another `due_ns` as soon as it runs.
+        """
         due_ns = self.due_ns
         if self.now_ns() < due_ns:
             return
@@ -196,34 +205,35 @@ class Pulse:
         return self.missing_ns / (self.now_ns() - self._began_ns)
 
     def _run(self, ended: threading.Event) -> None:
-        """Beat until `ended` is set: sleep, and count the time that is missing since the last beat.
+        """Sleep again and again until `ended` is set; runs in a thread.
 
-        Clocks that wait for a late beat are woken once it is counted.
+        After each sleep add the time in which the process did not run meanwhile to `missing_ns`,
+        and wake the clocks that wait for that.
         """
-        times = self._times or _pulse_times()
-        if times is None:
+        read_times = self._times or _pulse_times()
+        if read_times is None:  # the system does not count a thread's times: no time is missing
             return
-        wall_ns, own = self._reading(times)
+        now_ns, thread_times = self._read_now(read_times)
         absent_ns = 0
         while True:
             with self._condition:
                 if ended.is_set():
                     return
                 self.missing_ns += absent_ns
-                self.due_ns = wall_ns + (BEAT_US + LATE_US) * 1_000
+                self.due_ns = now_ns + (BEAT_US + LATE_US) * 1_000
                 self._condition.notify_all()
             self._sleep(ended, BEAT_US / 1_000_000)
-            before_ns, before = wall_ns, own
-            wall_ns, own = self._reading(times)
-            absent_ns = missing_ns(wall_ns - before_ns, before, own)
+            before_ns, times_before = now_ns, thread_times
+            now_ns, thread_times = self._read_now(read_times)
+            absent_ns = missing_ns(now_ns - before_ns, times_before, thread_times)
 
-    def _reading(self, times: Callable[[], ThreadTimes]) -> tuple[int, ThreadTimes]:
+    def _read_now(self, read_times: Callable[[], ThreadTimes]) -> tuple[int, ThreadTimes]:
         """Return the time, and the thread's times at this moment."""
-        return _read_together(self.now_ns, times, lambda own: own.ran_ns + own.waited_ns)
+        return _read_together(self.now_ns, read_times, lambda times: times.ran_ns + times.waited_ns)
 
 
 def missing_ns(passed_ns: int, before: ThreadTimes, after: ThreadTimes) -> int:
-    """Return the time in which the process of a sleeping thread was stopped; 0 if it was not.
+    """Return the time for which the process was stopped while one of its threads slept; else 0.
 
     passed_ns      the time between two readings, in which the thread slept for BEAT_US
     before, after  the thread's times at the readings
@@ -231,28 +241,33 @@ def missing_ns(passed_ns: int, before: ThreadTimes, after: ThreadTimes) -> int:
     If the process was stopped, the sleep itself counts as missing, too: it is not known how much of
     it was over before.
     """
-    busy_ns = after.ran_ns + after.waited_ns - before.ran_ns - before.waited_ns
-    # A thread that waits for Python's lock wakes at the switch interval to request it, which takes
-    # a turn on a CPU: so the number of turns tells how long it has waited.
+    ran_ns = after.ran_ns - before.ran_ns
+    waited_for_cpu_ns = after.waited_ns - before.waited_ns
+    # A thread that waits for Python's lock gets a CPU once in a switch interval to request it: so
+    # the number of its turns on a CPU, above the usual ones, tells how long it has waited.
     lock_requests = max(0, after.turns - before.turns - FREE_TURNS)
-    busy_ns += round(lock_requests * sys.getswitchinterval() * 1_000_000_000)
-    absent_ns = passed_ns - busy_ns
-    return absent_ns if absent_ns > (BEAT_US + LATE_US) * 1_000 else 0
+    waited_for_lock_ns = round(lock_requests * sys.getswitchinterval() * 1_000_000_000)
+    absent_ns = passed_ns - ran_ns - waited_for_cpu_ns - waited_for_lock_ns
+    was_stopped = absent_ns > (BEAT_US + LATE_US) * 1_000
+    return absent_ns if was_stopped else 0
 
 
 def _read_together(
     now_ns: Callable[[], int], read: Callable[[], _T], count_ns: Callable[[_T], int]
 ) -> tuple[int, _T]:
-    """Return the time and a reading of the same moment.
+    """Return the time and the counters of the calling thread at the same moment.
 
-    A wait for a CPU between the two would make them inconsistent. So the reading is repeated until
-    there was no wait.
+    If the thread waits for a CPU between the two readings, they do not fit together. So both are
+    read again until there was no such wait.
 
-    count_ns  returns the time of a reading that grows during such a wait
+    read      reads the counters
+    count_ns  returns the value of the counters that grows while the thread waits for a CPU
     """
     after = read()
     while True:
-        wall_ns, before, after = now_ns(), after, read()
+        before = after
+        wall_ns = now_ns()
+        after = read()
         if count_ns(after) - count_ns(before) < _SAME_NS:
             return wall_ns, after
 
@@ -266,11 +281,12 @@ def _linux_times() -> OwnTimes | None:
 
 
 def _pulse_times() -> Callable[[], ThreadTimes] | None:
-    """Return a reader of the calling thread's times for the pulse.
+    """Return a function that reads for how long the calling thread ran and waited for a CPU.
 
-    On systems other than Linux all times are 0, so that all lateness counts as missing. Return None
-    if Linux does not count them: then no time is ever missing.
+    Return None if this Linux does not count that. On other systems the function returns zeros, so
+    that a thread that wakes late looks as if its process was stopped.
     """
+    # ThreadTimes without arguments has zeros.
     return _linux_times() if sys.platform == "linux" else ThreadTimes
 
 
@@ -294,7 +310,8 @@ class SystemClock:
     def now_us(self) -> int:
         """Return the microseconds since an arbitrary moment; they never decrease.
 
-        If the next beat of the pulse is late, it is waited for: the process may have been stopped.
+        The time in which this process did not run is left out. If the thread that counts it (the
+        pulse) is late, the process may just have been stopped: then this waits for the count.
         """
         wall_ns = self._wall_ns()
         if wall_ns >= self._pulse.due_ns:
@@ -327,9 +344,9 @@ class _LoopAlarm:
         self._handle = asyncio.get_running_loop().call_later(max(0, us) / 1_000_000, self._ring)
 
     def _ring(self) -> None:
-        """Make the call if its time has come by the clock, else wait again."""
-        # The loop's timers may be early by less than a microsecond.
-        if (remaining_us := self._when_us - self._clock.now_us()) > 1:
+        """Make the call if its time has come by the clock, else wait for the remaining time."""
+        remaining_us = self._when_us - self._clock.now_us()
+        if remaining_us > 1:  # the loop's timers may be early by less than a microsecond
             self._wait(remaining_us)
         else:
             self._call()
@@ -366,12 +383,18 @@ class ThreadClock:
         self._shown_ns = 0
 
     def now_us(self) -> int:
-        """Return the microseconds since an arbitrary moment; they never decrease."""
+        """Return the microseconds since an arbitrary moment; they never decrease.
+
+        The time in which the thread waited for a CPU is left out. That time is read from the system
+        only now and then, because reading is slow.
+        """
         wall_ns = self._wall_ns()
         if wall_ns >= self._due_ns:
             wall_ns = self._refresh()
         shown_ns = wall_ns - self._waited_ns
-        if shown_ns > self._shown_ns:  # a wait that was not counted before would set it back
+        # After a refresh the time may be earlier than one that was returned before, by a wait that
+        # was not known then: the clock stands still until it is later.
+        if shown_ns > self._shown_ns:
             self._shown_ns = shown_ns
         return self._shown_ns // 1_000
 
@@ -396,9 +419,12 @@ class ThreadClock:
 
 @asynccontextmanager
 async def time_limit(clock: Clock, limit_us: int) -> AsyncIterator[None]:
-    """Limit the time of the `with` block by a clock: raise TimeoutError as asyncio.timeout does."""
+    """Limit the time of the `async with` block by this clock, not by that of the event loop.
+
+    Raises TimeoutError after the limit, as asyncio.timeout does.
+    """
     async with asyncio.timeout(None) as scope:
-        # A deadline in the past ends the scope at once.
+        # The time 0 of the event loop is past, so that rescheduling to it ends the block at once.
         alarm = clock.at(clock.now_us() + limit_us, lambda: scope.reschedule(0))
         try:
             yield

@@ -1,4 +1,4 @@
-"""Times the open decisions of one bot: start, look, stop -> charge | timeout | host delay.
+"""Times the open decisions of one bot: start, check, stop -> charge | timeout | host delay.
 
 The charge of a decision is
 
@@ -9,7 +9,7 @@ The charge of a decision is
     share      the decision's part of the bot's time: 1 / n while n decisions are open
     wall       the wall time since the request was written
     credit     the time that the host took from the bot
-    late       the lateness of the first look, because the referee was blocked
+    late       the lateness of the first check, because the referee was blocked
     unread     the time for which the answer may have waited for the referee
     least      the time that the decision would have needed on a quiet host
     denied     the time in which the bot was ready and had no CPU
@@ -21,8 +21,9 @@ The charge of a decision is
 pauses.py computes `credit` and `least`. Time is only attributed in this way from the moment on at
 which the host's counters are known; the time before is charged as wall time.
 
-A look is a check of the open decisions. At the first look at a decision, after a fraction of its
-time, the host is read. An answer before it is charged the wall time, without reading the host.
+Open decisions are checked from time to time. At the first check of a decision, after a fraction of
+its time, the host's counters are read. An answer before it is charged the wall time, without
+reading them.
 
 Invariants: a timer has no stream, no event loop and no clock: each call gets the time, and only the
 Gauge reads the host. A decision may take its budget and the remaining bank.
@@ -39,7 +40,7 @@ from deepsea_rules.events import new_tuple
 from deepsea_sdk.bot import TimeLeft
 
 STALL_US = 2_000
-"""The lateness of a look from which on the event loop was certainly blocked."""
+"""The lateness of a first check from which on the event loop was certainly blocked."""
 
 
 class Charge(NamedTuple):
@@ -68,7 +69,7 @@ RequestEnd: TypeAlias = Timeout | HostDelay
 class DecisionTimer:
     """The clocks of one bot's open decisions.
 
-    Call `look` when `due_us` has come; a decision that has ended by then is not open any more.
+    Call ` check` when `due_us` has come; a decision that has ended by then is not open any more.
     """
 
     __slots__ = ("_open", "_patience", "_shared", "due_us", "gauge")
@@ -83,7 +84,7 @@ class DecisionTimer:
         """Reads CPU and waiting times; None if only wall time counts."""
         self._patience = patience
         self.due_us: int | None = None
-        """The time of the next look; the decision that it is for may have been stopped."""
+        """The time of the next check; the decision that it is for may have been stopped."""
         self._open: dict[int, _OpenDecision] = {}
         """The open decisions, by the ids of their requests."""
         self._shared = SharedTime()
@@ -96,11 +97,11 @@ class DecisionTimer:
     def start(self, requests: Sequence[tuple[int, TimeLeft]], now_us: int) -> None:
         """Start the clocks of requests that are written now as one message.
 
-        The first look at a decision is set to a fraction of its budget, or of its whole limit if
-        the budget is 0, and earlier if the host cannot be read now. Without a gauge it is set to
-        the limit.
+        Set the first check of each decision to a fraction of its budget, or of its whole limit if
+        the budget is 0, and earlier if the host's counters cannot be read now. Without a gauge,
+        which reads them, the first check is at the limit.
 
-        requests  the id, and the budget and bank, of each request
+        requests  for each request its id, and its budget and bank
         """
         if not requests:
             return
@@ -108,58 +109,66 @@ class DecisionTimer:
         usage = self.gauge.glance(now_us) if self.gauge else None
         earliest_us: int | None = None
         for request_id, (budget_us, bank_us) in requests:
-            limit_us = first_us = budget_us + bank_us
+            limit_us = first_check_us = budget_us + bank_us
             if self.gauge is not None:
-                first_us = (budget_us or limit_us) // pauses.LOOKS
+                first_check_us = (budget_us or limit_us) // pauses.FIRST_CHECK
                 if usage is None:
-                    first_us = min(first_us, pauses.EARLY_US)
-            self._open[request_id] = _OpenDecision(limit_us, first_us, now_us, shared_us, usage)
-            if earliest_us is None or first_us < earliest_us:
-                earliest_us = first_us
+                    first_check_us = min(first_check_us, pauses.EARLY_US)
+            self._open[request_id] = _OpenDecision(
+                limit_us, first_check_us, now_us, shared_us, usage
+            )
+            if earliest_us is None or first_check_us < earliest_us:
+                earliest_us = first_check_us
         if earliest_us is not None:
-            self._look_by(now_us + earliest_us)
+            self._check_by(now_us + earliest_us)
 
     def stop(self, request_id: int, now_us: int) -> Charge | Timeout | None:
         """Stop the clock of a request that is answered now; return None if it is not open.
 
-        An answer before the first look is charged its wall time, without reading the host.
+        An answer that comes before the first check is charged its share of the wall time. For a
+        later one the host's counters are read, to find out what the host took from the bot.
         """
         decision = self._open.pop(request_id, None)
         if decision is None:
             return None
         shared_us = self._shared.close(now_us)
-        us = shared_us - decision.start_shared_us
-        if us <= decision.first_us:
-            return new_tuple(Charge, (round(us),))
+        wall_us = shared_us - decision.start_shared_us
+        if wall_us <= decision.first_check_us:
+            return new_tuple(Charge, (round(wall_us),))  # faster than a call of the class
         return decision.stop(now_us, shared_us, self.gauge)
 
-    def look(self, now_us: int) -> list[tuple[int, RequestEnd]]:
+    def check(self, now_us: int) -> list[tuple[int, RequestEnd]]:
         """Check the open decisions; remove and return those that end now without an answer.
 
-        `due_us` is set for the others.
+        Each is returned as the id of its request and its end: a timeout, or too long a delay by
+        the host. `due_us` is set to the time of the next check of the others.
         """
         self.due_us = None
         shared_us = self._shared.total_us(now_us)
         reading: Reading | None = None
         ends: list[tuple[int, RequestEnd]] = []
         for request_id, decision in self._open.items():
-            if remaining_us := decision.until_first_look_us(shared_us):
-                # Shared time is never faster than the clock, so the look cannot be due earlier.
-                self._look_by(now_us + remaining_us)
+            remaining_us = decision.until_first_check_us(shared_us)
+            if remaining_us:
+                # Shared time is never faster than the clock, so the check cannot be due earlier.
+                self._check_by(now_us + remaining_us)
                 continue
             if reading is None and self.gauge is not None:
-                reading = self.gauge.read()
-            result = decision.look(now_us, shared_us, reading, self.gauge, self._patience)
-            if isinstance(result, int):
-                self._look_by(now_us + result)
+                reading = self.gauge.read()  # once for all decisions, since it is slow
+            end_or_delay_us = decision.check(now_us, shared_us, reading, self.gauge, self._patience)
+            if isinstance(end_or_delay_us, int):
+                self._check_by(now_us + end_or_delay_us)
             else:
-                ends.append((request_id, result))
+                ends.append((request_id, end_or_delay_us))
         for request_id, _ in ends:
             self._close(request_id, now_us)
         return ends
 
     def stop_all(self, now_us: int) -> dict[int, int]:
-        """Stop all clocks, since the stream has ended; return the time of each open request."""
+        """Stop all clocks, since the stream has ended.
+
+        Return by its id the time that each open request has taken: its share of the wall time.
+        """
         shared_us = self._shared.total_us(now_us)
         times_us = {
             request_id: round(shared_us - decision.start_shared_us)
@@ -174,8 +183,8 @@ class DecisionTimer:
         del self._open[request_id]
         self._shared.close(now_us)
 
-    def _look_by(self, when_us: int) -> None:
-        """Set the next look to the first moment after this time, unless an earlier one is due."""
+    def _check_by(self, when_us: int) -> None:
+        """Set the next check to the first moment after this time, unless an earlier one is due."""
         when_us += 1  # an answer after exactly the limit is in time
         if self.due_us is None or when_us < self.due_us:
             self.due_us = when_us
@@ -189,8 +198,8 @@ class _Origin(NamedTuple):
     usage: Usage
 
 
-class _Look(NamedTuple):
-    """A look at a decision: its time, and for how long the referee had waited for a CPU then."""
+class _Check(NamedTuple):
+    """A check of a decision: its time, and for how long the referee had waited for a CPU then."""
 
     now_us: int
     referee_waited_us: int
@@ -200,7 +209,7 @@ class _OpenDecision:
     """The clock of one request; the module's header has the formula of its charge.
 
     limit_us         the timeout
-    first_us         the time until the first look; an answer before it is charged its wall time
+    first_check_us   the time until the first check; an answer before it is charged its wall time
     start_us         the time of the request
     start_shared_us  the shared time (see SharedTime) at that moment
     usage            the host's counters at that moment; None if they are not known
@@ -209,58 +218,58 @@ class _OpenDecision:
     _origin_charge_us = 0
     """The charge for the time up to `_origin`."""
     _late_us = 0
-    """The lateness of the first look, which is the referee's time and not charged."""
-    _first: tuple[int, Reading] | None = None
-    """The time and the reading of the first look."""
-    _look_before = _last_look = _Look(0, 0)
-    """The last look but one, and the last look."""
-    _referee_waited_us = 0
-    """The time that the referee had waited for a CPU at the last look after the limit."""
+    """The lateness of the first check, which is the referee's time and not charged."""
+    _first_reading: tuple[int, Reading] | None = None
+    """The time and the reading of the first check."""
+    _check_before_last = _last_check = _Check(0, 0)
+    """The last check but one, and the last check."""
+    _referee_waited_after_limit_us = 0
+    """The time that the referee had waited for a CPU at the last check after the limit."""
     _over_limit_us: int | None = None
-    """The time of the first look after the limit."""
+    """The time of the first check after the limit."""
 
     def __init__(
         self,
         limit_us: int,
-        first_us: int,
+        first_check_us: int,
         start_us: int,
         start_shared_us: float,
         usage: Usage | None,
     ) -> None:
         self.limit_us = limit_us
-        self.first_us = first_us
+        self.first_check_us = first_check_us
         self.start_us = start_us
         self.start_shared_us = start_shared_us
         self._origin = None if usage is None else _Origin(start_us, start_shared_us, usage)
-        """The request if the host's counters were known then; else the first look."""
+        """The request if the host's counters were known then; else the first check."""
 
-    def until_first_look_us(self, shared_us: float) -> int:
-        """Return the time until the first look is due; 0 if it is due, or has been."""
-        if self._first is not None:
+    def until_first_check_us(self, shared_us: float) -> int:
+        """Return the time until the first check is due; 0 if it is due, or has been."""
+        if self._first_reading is not None:
             return 0
-        return max(0, self.first_us - self._wall_us(shared_us))
+        return max(0, self.first_check_us - self._wall_us(shared_us))
 
     def stop(self, now_us: int, shared_us: float, gauge: Gauge | None) -> Charge | Timeout:
-        """Return the outcome of an answer that has arrived now.
+        """Return the charge for an answer that is read now, or a timeout if it is above the limit.
 
-        An answer may have arrived earlier and waited for the referee, at most since the last look
-        but one. For that time, the referee's waiting for a CPU is not charged.
+        The answer may have arrived earlier, at most since the last check but one, and lain unread
+        while the referee waited for a CPU. That wait is not charged.
         """
         if gauge is None:
             us = self._wall_us(shared_us) - self._late_us
         else:
             reading = gauge.read()
-            if self._first is None:
+            if self._first_reading is None:
                 unread_us = self._lateness_us(now_us, shared_us)
             else:
-                since = self._look_before
+                earlier = self._check_before_last
                 unread_us = min(
-                    now_us - since.now_us, reading.referee_waited_us - since.referee_waited_us
+                    now_us - earlier.now_us, reading.referee_waited_us - earlier.referee_waited_us
                 )
             us, _ = self._attributed_us(now_us, shared_us, reading, gauge.cpus, unread_us)
         return Timeout(us, self.limit_us) if us > self.limit_us else Charge(max(0, us))
 
-    def look(
+    def check(
         self,
         now_us: int,
         shared_us: float,
@@ -268,7 +277,7 @@ class _OpenDecision:
         gauge: Gauge | None,
         patience: int,
     ) -> RequestEnd | int:
-        """Return how a decision without an answer ends now, or the time until the next look.
+        """Return how a decision without an answer ends now, or the time until the next check.
 
         It ends with a timeout if the charged time is above the limit, or with a host delay if the
         wall time is very long but the host took it.
@@ -280,66 +289,74 @@ class _OpenDecision:
         is_hopeless = wall_us > pauses.longest_wait_us(self.limit_us, patience)
         if gauge is None or reading is None:
             if not self._late_us and (late_us := self._lateness_us(now_us, shared_us)):
-                # An answer that arrived while the loop was blocked is read before the next look.
+                # An answer that arrived while the loop was blocked is read before the next check.
                 self._late_us = late_us + STALL_US
             us = max(0, wall_us - self._late_us)
         else:
-            if self._first is None:
-                self._look_first(now_us, shared_us, reading)
+            if self._first_reading is None:
+                self._record_first_check(now_us, shared_us, reading)
             us, least_us = self._attributed_us(now_us, shared_us, reading, gauge.cpus)
             if us > self.limit_us >= least_us:
-                delay_us = self._undecided_us(now_us, reading, gauge)
+                delay_us = self._postponement_us(now_us, reading, gauge)
                 if delay_us:
                     return delay_us
-            self._look_before = self._last_look
-            self._last_look = _Look(now_us, reading.referee_waited_us)
+            self._check_before_last = self._last_check
+            self._last_check = _Check(now_us, reading.referee_waited_us)
             if is_hopeless and not self._may_be_starved(now_us, reading, gauge.cpus):
                 us = wall_us
         if us > self.limit_us:
             return Timeout(us, self.limit_us)
         if is_hopeless:
             return HostDelay(wall_us)
-        # Not later than GRACE_US: `stop` forgives waits of the referee since the last look but one.
+        # Not later than GRACE_US, since `stop` forgives the referee's waits of two such intervals.
         return min(self.limit_us - us, pauses.GRACE_US)
 
     def _wall_us(self, shared_us: float) -> int:
-        """Return the decision's share of the wall time since its request."""
+        """Return the decision's share of the wall time since its request; see SharedTime."""
         return round(shared_us - self.start_shared_us)
 
     def _lateness_us(self, now_us: int, shared_us: float) -> int:
-        """Return by how much the first look is late; 0 if that may be chance.
+        """Return by how much the first check, made now, is late; 0 if that may be chance.
 
-        It is late because the event loop was blocked, or had no CPU.
+        It is late if the referee's event loop was blocked, or had no CPU.
         """
         wall_us = shared_us - self.start_shared_us
-        # `first_us` is in shared time: the quotient converts the lateness into wall time.
-        late_us = round((now_us - self.start_us) * (1 - self.first_us / (wall_us or 1)))
+        # `first_check_us` is a part of the decision's share of the time, of which the rest passed
+        # after the check was due. The same fraction of the real time is the lateness.
+        late_fraction = 1 - self.first_check_us / (wall_us or 1)
+        late_us = round((now_us - self.start_us) * late_fraction)
         return late_us if late_us > STALL_US else 0
 
-    def _look_first(self, now_us: int, shared_us: float, reading: Reading) -> None:
-        """Remember the first look. If no usage was known before, attribution begins here."""
-        self._first = (now_us, reading)
-        self._look_before = self._last_look = _Look(now_us, reading.referee_waited_us)
+    def _record_first_check(self, now_us: int, shared_us: float, reading: Reading) -> None:
+        """Store the counters that the host has at the first check of this decision.
+
+        If they were not known at the request, time is attributed to the bot or the host from now
+        on, and the time before is charged to the bot, without the lateness of this check.
+        """
+        self._first_reading = (now_us, reading)
+        self._check_before_last = self._last_check = _Check(now_us, reading.referee_waited_us)
         if self._origin is None:
             self._origin = _Origin(now_us, shared_us, reading.usage)
-            self._origin_charge_us = min(self._wall_us(shared_us), self.first_us)
+            self._origin_charge_us = min(self._wall_us(shared_us), self.first_check_us)
         else:
             self._late_us = self._lateness_us(now_us, shared_us)
 
     def _attributed_us(
         self, now_us: int, shared_us: float, reading: Reading, cpus: int, unread_us: int = 0
     ) -> tuple[int, int]:
-        """Return the charge until now, and the part of it that the bot certainly used.
+        """Return the charge until now, and its lower bound: the time that the bot certainly used.
 
-        The charge is the wall time minus a credit for the time that the host took, but not less
-        than the time that the bot certainly used.
+        The charge is the wall time minus a credit for the time that the host took, but at least
+        the lower bound. It is counted from the origin on, the first moment at which the host's
+        counters were known; the charge for the time before was fixed then.
 
-        unread_us  the time for which the answer may have waited for the referee
+        reading    the host's counters now
+        unread_us  the time for which the answer may have lain unread by the referee
         """
         wall_us = self._wall_us(shared_us)
         origin = self._origin
         if origin is None:
-            return min(wall_us, self.first_us), 0
+            return min(wall_us, self.first_check_us), 0
         passed_us = now_us - origin.now_us
         if passed_us == 0:
             return self._origin_charge_us, 0
@@ -358,12 +375,12 @@ class _OpenDecision:
     ) -> tuple[int, int]:
         """Return the time without a CPU, and the CPU time of the busiest thread, since the origin.
 
-        Both are sums of a part before the first look and a part since then, because the times of
+        Both are sums of a part before the first check and a part since then, because the times of
         single threads are only known since then.
         """
-        first_us, first = self._first or (now_us, reading)
+        first_at_us, first = self._first_reading or (now_us, reading)
         used_us = first.usage.cpu_us - origin.usage.cpu_us
-        passed_us = first_us - origin.now_us
+        passed_us = first_at_us - origin.now_us
         denied_us = pauses.denied_us(
             pressure_us=first.usage.denied_us - origin.usage.denied_us,
             waited_us=None,
@@ -371,14 +388,14 @@ class _OpenDecision:
             used_us=used_us,
             cpus=cpus,
         )
-        # One thread may have used all the CPU time before the first look.
+        # One thread may have used all the CPU time before the first check.
         busiest_us = min(passed_us, used_us)
 
         used_us = reading.usage.cpu_us - first.usage.cpu_us
         denied_us += pauses.denied_us(
             pressure_us=reading.usage.denied_us - first.usage.denied_us,
             waited_us=reading.waited_us - first.waited_us,
-            idle_us=now_us - first_us - used_us,
+            idle_us=now_us - first_at_us - used_us,
             used_us=used_us,
             cpus=cpus,
         )
@@ -391,22 +408,26 @@ class _OpenDecision:
         passed_us = now_us - self._origin.now_us
         return pauses.may_be_starved(passed_us, self._origin.usage, reading.usage, cpus)
 
-    def _undecided_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
-        """Return the delay until the next look if a timeout is not final yet; 0 if it is final.
+    def _postponement_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
+        """Return by how much a timeout is postponed, until another check; 0 if it is final now.
 
-        It is not final while an answer may be on its way, or a thread may wait for a CPU without
-        being counted yet. This postpones it by LONGEST_READY_US at most.
+        It is postponed while an answer may be on its way through the busy referee, or while a
+        thread may wait for a CPU and the kernel has not counted that yet: the kernel counts a wait
+        when it is over. All this postpones it by LONGEST_READY_US at most.
         """
-        waited_us = reading.referee_waited_us - self._referee_waited_us
-        self._referee_waited_us = reading.referee_waited_us
+        referee_waited_us = reading.referee_waited_us
+        waited_since_check_us = referee_waited_us - self._referee_waited_after_limit_us
+        self._referee_waited_after_limit_us = referee_waited_us
         if self._over_limit_us is None:
             self._over_limit_us = now_us
-            if reading.referee_waited_us - self._look_before.referee_waited_us > pauses.BUSY_US:
+            before_last_us = self._check_before_last.referee_waited_us
+            if referee_waited_us - before_last_us > pauses.BUSY_US:
                 return pauses.GRACE_US
         if now_us - self._over_limit_us > pauses.LONGEST_READY_US:
             return 0
         # An answer passes through several threads and several passes of the event loop.
-        if waited_us > pauses.BUSY_US or gauge.referee_is_ready() or gauge.bot_is_ready():
+        was_busy = waited_since_check_us > pauses.BUSY_US
+        if was_busy or gauge.referee_is_ready() or gauge.bot_is_ready():
             return pauses.AGAIN_US
         return 0
 
@@ -428,10 +449,10 @@ class SharedTime:
         self._updated_us = 0
 
     def total_us(self, now_us: int) -> float:
-        """Return the charge of an imaginary decision that was open from the beginning until now.
+        """Return the shared time, which grows by 1/n of real time while n decisions are open.
 
-        The difference of the values at two moments is the charge of a decision that was open
-        between them.
+        A decision's share of the time is the difference between the values at its end and at its
+        start. While none is open the value does not change.
         """
         if self._open:
             self._total_us += (now_us - self._updated_us) / self._open

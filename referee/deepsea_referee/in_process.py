@@ -25,6 +25,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any, cast
 
 from deepsea_referee.bots.loading import MODULE_PREFIX, load
@@ -194,19 +195,12 @@ class _Games:
         return self._abandoned
 
     def _hang_error(self, thread: threading.Thread, limit_s: float) -> BotHangs:
-        """Return the error that names the bot whose code runs in the thread, with its stack.
+        """Return an error that names the bot whose code runs in the thread, with its stack.
 
-        The stack begins with the bot's own modules and ends with its last frame: frames of this
-        package at the end only mean that the bot prints.
+        limit_s  how long the bot made no progress
         """
-        frame = sys._current_frames()[thread.ident or 0]  # noqa: SLF001  (it is documented)
-        frames = [*traceback.walk_stack(frame)][::-1]  # the outermost frame first
-        modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
-        while modules and modules[-1].startswith(f"{_PACKAGE}."):
-            modules.pop()
-        first = next((i for i, name in enumerate(modules) if name.startswith(MODULE_PREFIX)), 0)
-        skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
-        stack = traceback.StackSummary.extract(iter(frames[first : len(modules)]))
+        innermost = sys._current_frames()[thread.ident or 0]  # noqa: SLF001  (it is documented)
+        stack = _stack_of_bot(innermost)
         last = stack[-1]
         return BotHangs(
             f"bot {self.result.bots[self.output.bot].name!r} did not return for {limit_s:g} s in "
@@ -234,80 +228,123 @@ class _Games:
             self._over.set()
 
     def _load(self, number: int) -> AnyBot:
-        """Import another copy of a bot, with modules of its own, and add it to `_players`."""
-        bot, players = self.settings.bots[number], self._players[number]
-        hints = self.settings.output.hints if self.settings.output.worker <= 1 else None
+        """Import another copy of the bot with this number, with modules of its own.
+
+        The copy is returned, and added to those that the bot has. With the first one, hints about
+        misspelt names of methods are shown, but by one worker only.
+        """
+        bot = self.settings.bots[number]
+        imported = self._players[number]
+        plan = self.settings.output
+        hints = plan.hints if plan.worker <= 1 else None
         with self.output.redirected(number), self._bots_code():
             player = load(bot)
-        if hints is not None and not players and isinstance(player, type):
+        is_first = not imported
+        if hints is not None and is_first and isinstance(player, type):
             hints.show(bot, misspelt(player))
-        players.append(player)
+        imported.append(player)
         return player
 
     def _copies_for(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
         """Return for each seat a copy of its bot that has not played on this seed before.
 
-        Copies are used in the order of import, so a bot with n earlier games on the seed needs the
-        copy with index n.
+        A copy that knows the deal from another game could use that. Copies are used in the order of
+        import, so a bot with n earlier games on the seed needs the copy with index n, which is
+        imported if it does not exist yet.
+
+        line_up  the number of the bot in each seat
         """
-        earlier = self._meetings.begin(seed, line_up)
-        return [
-            self._players[bot][games] if games < len(self._players[bot]) else self._load(bot)
-            for bot, games in zip(line_up, earlier, strict=True)
-        ]
+        players = []
+        for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
+            imported = self._players[bot]
+            if earlier_games < len(imported):
+                players.append(imported[earlier_games])
+            else:
+                players.append(self._load(bot))
+        return players
 
     def _play_number(self, number: int, now_us: Callable[[], int]) -> None:
-        """Play the game with this number, add it to the result, and call `on_game`."""
+        """Play the game with this number, add it to the result of the match, and call `on_game`.
+
+        now_us  the clock that measures the bots' time
+        """
         line_up = self.settings.line_up(number)
         bots = [self.settings.bots[bot] for bot in line_up]
         self._number = number
-        game = self.settings.game(number)
-        game.own_paths = lambda seat, text: bots[seat].own_paths(text)
+        refereed = self.settings.game(number)
+        # Messages show the paths of files as the bot's author knows them.
+        refereed.own_paths = lambda seat, text: bots[seat].own_paths(text)
 
-        def on_seat(seat: int) -> None:
+        def assign_output_to(seat: int) -> None:
             self.output.bot = line_up[seat]
 
-        players = self._copies_for(line_up, game.game.seed)
-        with self.output.redirected(), self._bots_code(game):
-            play_to_end(game, players, on_error="forfeit", now_us=now_us, on_seat=on_seat)
-        played = game.played()
+        players = self._copies_for(line_up, refereed.game.seed)
+        with self.output.redirected(), self._bots_code(refereed):
+            play_to_end(
+                refereed, players, on_error="forfeit", now_us=now_us, on_seat=assign_output_to
+            )
+        played = refereed.played()
         faults = tuple(
             replace(report, error=bot_error(report.error, bots[report.seat]))
             for report in played.faults
         )
-        outcome = GameResult.of(number, line_up, replace(played, faults=faults))
-        self.result.add(outcome, played.record.decisions)
+        result = GameResult.of(number, line_up, replace(played, faults=faults))
+        self.result.add(result, played.record.decisions)
         if self.on_game is not None:
-            writing = self.on_game(outcome, played.record)
+            writing = self.on_game(result, played.record)
             if isinstance(writing, Future):  # the disk is too slow: wait until the queue has room
                 writing.result()
 
     @contextmanager
     def _bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
-        """Allow the caller's thread to abandon the game while the `with` block runs bots' code.
+        """Allow the thread that watches this one to abandon the game while the `with` block runs.
 
-        If it has done so and the bot's code returns nevertheless, this thread ends silently.
+        The block runs bots' code. If that returns although the game was abandoned meanwhile, this
+        thread ends silently.
 
         game  the game whose progress is watched; None while a bot is imported
         """
-        self._in_bots_code, self._game = True, game
+        self._game = game
+        self._in_bots_code = True
         try:
             yield
         finally:
             with self._lock:
-                self._in_bots_code, self._game = False, None
+                self._in_bots_code = False
+                self._game = None
             if self._abandoned:
-                raise SystemExit
+                raise SystemExit  # ends the thread, without a message
+
+
+def _stack_of_bot(innermost: FrameType) -> traceback.StackSummary:
+    """Return the part of a thread's stack that is the bot's, the outermost frame first.
+
+    It begins with the first frame of the bot's own modules. Frames of this package at the end are
+    left out: they only mean that the bot prints, and this package redirects that.
+    """
+    frames = list(traceback.walk_stack(innermost))
+    frames.reverse()
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    end = len(modules)
+    while end and modules[end - 1].startswith(f"{_PACKAGE}."):
+        end -= 1
+    start = 0
+    for position, module in enumerate(modules[:end]):
+        if module.startswith(MODULE_PREFIX):
+            start = position
+            break
+    skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
+    return traceback.StackSummary.extract(iter(frames[start:end]))
 
 
 def _print_stacks_after(limit_s: float) -> None:
     """Print the stacks of all threads unless this is called again within `limit_s`.
 
-    It helps against C code that holds Python's global lock, so that no other thread can run and
-    report the bot. A process that was suspended for so long prints the stacks, too.
+    So the user sees what hangs even if C code holds Python's global lock, and no other thread can
+    run to report the bot. A process that was suspended for that long prints the stacks, too.
     """
     if sys.__stderr__ is not None:
-        with suppress(OSError, ValueError):  # it is closed, or no file
+        with suppress(OSError, ValueError):  # standard error is closed, or is no file
             faulthandler.dump_traceback_later(limit_s, file=sys.__stderr__)
 
 
@@ -341,34 +378,36 @@ class InProcessOutput:
         sys.stderr = cast(Any, _StreamWithoutThread(thread, stderr))
 
     def logs(self, troubled: Container[int]) -> list[BotLog]:
-        """Close the files, and return the logs of bots.
+        """Close the files with the output of bots, show hints about it, and return logs of bots.
 
-        The log of a bot of `troubled` has the end of its output; the log of any other bot only
-        says that there is a file, and is left out if there is none.
+        The log of a bot with a fault has the end of its output. The log of any other bot only says
+        that there is a file, and is left out if there is none.
+
+        troubled  the numbers of the bots with a fault
         """
         logs = []
-        for number, (output, (stdout, stderr)) in enumerate(
-            zip(self._outputs, self._tails, strict=True)
-        ):
+        for number, bot in enumerate(self._bots):
+            output = self._outputs[number]
             output.close()
-            texts = (stdout.text(), stderr.text())
-            is_reported = number in troubled
-            self._plan.show_hints(
-                number, self._bots[number], "\n".join(texts), is_reported=is_reported
-            )
-            if not is_reported:
-                texts = ("", "")
-            if any(texts) or output.in_file:
-                logs.append(BotLog(number, 1, *texts, self._plan.worker, output.in_file))
+            stdout_tail, stderr_tail = self._tails[number]
+            stdout, stderr = stdout_tail.text(), stderr_tail.text()
+            has_fault = number in troubled
+            self._plan.show_hints(number, bot, f"{stdout}\n{stderr}", is_reported=has_fault)
+            if not has_fault:
+                stdout = stderr = ""
+            if stdout or stderr or output.in_file:
+                logs.append(BotLog(number, 1, stdout, stderr, self._plan.worker, output.in_file))
         return logs
 
     def _stream(self, index: int) -> io.TextIOWrapper:
-        """Return a stream for bots: 0 for standard output, 1 for standard error.
+        """Return a text stream that takes the place of sys.stdout (index 0) or sys.stderr (1).
 
         It has all attributes of a process's own streams, such as `buffer`.
         """
         router = _Router(lambda data: self._receive(index, data))
-        return io.TextIOWrapper(router, "utf-8", "backslashreplace", "", write_through=True)
+        return io.TextIOWrapper(
+            router, encoding="utf-8", errors="backslashreplace", newline="", write_through=True
+        )
 
     def _receive(self, index: int, data: bytes) -> None:
         """Store output of the current bot, and pass it on as the plan says."""

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakSet
@@ -43,16 +42,19 @@ def on_signals(
             yield
         return
     calls = {signal.SIGINT: interrupt, signal.SIGTERM: terminate or interrupt}
-    if (pause_key := getattr(signal, "SIGBREAK", None)) is not None:  # Ctrl-Break on Windows
+    pause_key = getattr(signal, "SIGBREAK", None)  # Ctrl-Break on Windows; no other system has it
+    if pause_key is not None:
         calls[pause_key] = calls[signal.SIGTERM]
-    hang_up = getattr(signal, "SIGHUP", None)
+    hang_up = getattr(signal, "SIGHUP", None)  # a closed terminal; Windows does not have it
     if hang_up is not None and signal.getsignal(hang_up) != signal.SIG_IGN:
         calls[hang_up] = calls[signal.SIGTERM]
-    former = {number: signal.signal(number, own_handler(call)) for number, call in calls.items()}
+    former_handlers = {}
+    for number, call in calls.items():
+        former_handlers[number] = signal.signal(number, own_handler(call))
     try:
         yield
     finally:
-        for number, handler in former.items():
+        for number, handler in former_handlers.items():
             signal.signal(number, handler)
 
 
@@ -73,47 +75,52 @@ _relay = _Relay()
 def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -> Iterator[None]:
     """Within the `with` block, let the main thread call these functions when a signal comes.
 
-    This has no effect in a thread that `run_apart` has not started.
+    The main thread waits in `run_apart` for the calling thread, which it has started. In any other
+    thread this has no effect.
     """
-    calls = _relay.calls
-    if calls is None:
+    functions_of_blocks = _relay.calls
+    if functions_of_blocks is None:
         yield
         return
-    calls.append((interrupt, terminate))
+    functions_of_blocks.append((interrupt, terminate))
     try:
         yield
     finally:
-        calls.pop()
+        functions_of_blocks.pop()
 
 
 def run_apart(play: Callable[[], T]) -> T:
     """Call `play` in a thread of its own, where no event loop runs, and return its result.
 
-    Signals are relayed to the `on_signals` block of that thread. They are lost before that block is
-    entered, and if this is not called in the main thread.
+    If this is called in the main thread, the innermost `on_signals` block of the new thread gets
+    the signals meanwhile. A signal is ignored while that thread has entered no such block.
     """
-    calls: list[tuple[Callable[[], object], Callable[[], object]]] = []
+    # For each block of the new thread, its functions for Ctrl-C and for SIGTERM; innermost last.
+    functions_of_blocks: list[tuple[Callable[[], object], Callable[[], object]]] = []
 
     def play_with_relay() -> T:
-        _relay.calls = calls
+        _relay.calls = functions_of_blocks
         return play()
 
-    def relay(index: int) -> None:
-        if calls:
-            calls[-1][index]()
+    def interrupt() -> None:
+        if functions_of_blocks:
+            interrupt_block, _ = functions_of_blocks[-1]
+            interrupt_block()
 
-    with (
-        on_signals(partial(relay, 0), partial(relay, 1)),
-        ThreadPoolExecutor(1, "match") as thread,
-    ):
+    def terminate() -> None:
+        if functions_of_blocks:
+            _, terminate_block = functions_of_blocks[-1]
+            terminate_block()
+
+    with on_signals(interrupt, terminate), ThreadPoolExecutor(1, "match") as thread:
         return thread.submit(play_with_relay).result()
 
 
 def own_handler(call: Callable[[], object]) -> Callable[[int, object], object]:
     """Return a signal handler that calls `call` in this process, but not in its forks.
 
-    In a process that a bot forks, the handler is replaced by the default, so that the signal ends
-    that process.
+    A hook at each fork replaces the handler in the new process by the default one, so that the
+    signal ends a process that a bot has forked.
     """
 
     def handle(_number: int, _frame: object) -> None:
@@ -217,12 +224,14 @@ def pause(seconds: float | None, *wakers: WakePipe) -> None:
 def first_ready(
     sources: Sequence[HasFileno | Connection], seconds: float | None
 ) -> Sequence[object]:
-    """Wait until a source is readable, and return all that are.
+    """Wait until at least one of the sources is readable, and return all that are.
 
-    None are returned if so many seconds have passed (None: forever), and on Windows at Ctrl-C.
-    Sources must be sockets there; elsewhere they may be any descriptors.
+    Return an empty sequence if none is within `seconds`, and on Windows at Ctrl-C.
+
+    sources  connections, or on Windows sockets and elsewhere any objects with a descriptor
+    seconds  the longest wait; None to wait forever
     """
     try:
         return wait(cast(Any, [*sources]), seconds)
-    except InterruptedError:  # only on Windows: elsewhere waiting continues after the handler
+    except InterruptedError:  # only on Windows: elsewhere the wait continues after the handler
         return []

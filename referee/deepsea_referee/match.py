@@ -227,24 +227,25 @@ class _Match:
         self.result.off_turn = pool.off_turn
         try:
             async with pool, asyncio.TaskGroup() as group:
-                count = settings.tables
-                if not pool.keeps_games_apart:
-                    count = 1
+                # A bot that cannot play several games over one stream gets one at a time.
+                count = settings.tables if pool.keeps_games_apart else 1
                 tables = Tables(settings.numbers(), count, settings.time_control)
 
                 def fill_tables() -> None:
                     while (game := tables.next_game()) is not None:
-                        group.create_task(play(*game))
+                        number, attempt = game
+                        group.create_task(play_and_refill(number, attempt))
 
-                async def play(number: int, attempt: int) -> None:
+                async def play_and_refill(number: int, attempt: int) -> None:
                     await self._play_number(number, attempt, pool, tables)
                     tables.leave(number)
                     fill_tables()
 
                 fill_tables()
+            # The block has waited for all games, and has ended the bots.
             self.result.late_share = SYSTEM.late_share()
         except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
+            raise errors.exceptions[0] from None  # the first error is the cause of the others
 
     async def _play_number(self, number: int, attempt: int, pool: BotPool, tables: Tables) -> None:
         """Play the game with this number, and count it as a result or as a void game.
@@ -350,17 +351,22 @@ class Tables:
             return None
         game = self._repeats.popleft() if self._repeats else next(self._games, None)
         if game is not None:
-            self._games_at_once[game[0]] = in_progress = len(self._games_at_once) + 1
-            # Each game remembers the largest number of games beside it. Most often none is larger
-            # than before: then nothing has to be updated.
-            if in_progress > self._least_at_once:
-                self._games_at_once = {
-                    number: max(before, in_progress)
-                    for number, before in self._games_at_once.items()
-                }
-                self.most = max(self.most, in_progress)
-            self._least_at_once = in_progress
+            number, _ = game
+            self._seat_game(number)
         return game
+
+    def _seat_game(self, number: int) -> None:
+        """Record that a game begins, and that the games in progress are now one more."""
+        in_progress = len(self._games_at_once) + 1
+        self._games_at_once[number] = in_progress
+        # For each game in progress the largest number of games at once is stored. It has to be
+        # updated only if there are more games than at the last begin of one.
+        if in_progress > self._least_at_once:
+            self._games_at_once = {
+                other: max(largest, in_progress) for other, largest in self._games_at_once.items()
+            }
+            self.most = max(self.most, in_progress)
+        self._least_at_once = in_progress
 
     def accept_or_repeat(self, number: int, played: PlayedGame | None) -> bool:
         """Return True if a game that has ended counts; otherwise queue it to be played again.
@@ -371,55 +377,66 @@ class Tables:
         """
         if self._is_fixed:
             return True
+        counts = True
         at_once = self._games_at_once[number]
-        repeat = at_once > 1 and (played is None or self._failed_with_other_game(played, at_once))
-        if repeat:
+        # A game that was played alone always counts: other games cannot have spoilt it.
+        if at_once > 1 and (played is None or self._failed_with_other_game(played, at_once)):
+            counts = False
             self._repeats.append((number, 1))
         self._choose_tables(played)
-        return not repeat
+        return counts
 
     def leave(self, number: int) -> None:
         """Free the table of a game that has ended, once its result has been stored."""
         del self._games_at_once[number]
 
     def _failed_with_other_game(self, played: PlayedGame, at_once: int) -> bool:
-        """Return True if a game was lost because of failures that count in another game already.
+        """Return True if a game was lost only because of bots that failed in another game already.
 
-        It remembers the bots whose processes failed in the game. After a failure, or a decision
-        that might have been a timeout in a game alone, all further games are played one by one.
+        A bot fails if its process ends or breaks the protocol, which spoils all games in progress;
+        its name is stored. After a failure, or a decision that might have been a timeout in a game
+        alone, all further games are played one by one.
 
         at_once  the largest number of games in progress during this one
         """
-        seats, faults = played.record.seats, played.faults
-        failed = {seats[report.seat].name for report in faults if report.fault not in OF_ONE_GAME}
+        failed_bots = {
+            played.record.seats[report.seat].name
+            for report in played.faults
+            if report.fault not in OF_ONE_GAME
+        }
         # A message may ask for decisions in several games, and each is charged its share of the
         # time. Two upper bounds of the time that a decision would have taken alone: the time of the
         # whole message, and its share times the largest number of requests in the message.
         longest_us = max((decision.us for decision in played.record.decisions), default=0)
-        if failed or min(played.longest_us, longest_us * at_once) > self._limit_us:
+        time_alone_us = min(played.longest_us, longest_us * at_once)
+        if failed_bots or time_alone_us > self._limit_us:
             self._limit = self._tables = 1
-        is_known = failed <= self._failed_bots
-        self._failed_bots |= failed
-        return bool(failed) and is_known
+        failed_before = failed_bots <= self._failed_bots
+        self._failed_bots |= failed_bots
+        return bool(failed_bots) and failed_before
 
     def _choose_tables(self, played: PlayedGame | None) -> None:
-        """Adapt the number of tables after a game, which is None if it is void.
+        """Adapt the number of tables to a game that has ended; `played` is None if it is void.
 
-        A void game or a fault leads to one table. Otherwise the number is considered again after
-        every `GAMES` games: it is doubled if all bots are quick, and halved if not.
+        A void game or a fault leads to one table. Otherwise the number changes after every `GAMES`
+        games: it is doubled if the median decision of every bot was quick, and halved if not.
         """
         if played is None or played.faults:
             self._tables = 1
         else:
-            names = [seat.name for seat in played.record.seats]
-            for decision in played.record.decisions:
-                self._times_us.setdefault(names[decision.seat], []).append(decision.us)
-            self._measured_games += 1
+            self._measure(played)
             if self._measured_games < GAMES or self._repeats:
                 return
             if all(median_low(times_us) < QUICK_US for times_us in self._times_us.values()):
                 self._tables = min(2 * self._tables, self._limit)
             else:
                 self._tables = max(1, self._tables // 2)
-        self._measured_games = 0
+        self._measured_games = 0  # measure anew
         self._times_us.clear()
+
+    def _measure(self, played: PlayedGame) -> None:
+        """Add the times of a game's decisions to those of its bots."""
+        names = [seat.name for seat in played.record.seats]
+        for decision in played.record.decisions:
+            self._times_us.setdefault(names[decision.seat], []).append(decision.us)
+        self._measured_games += 1

@@ -24,7 +24,7 @@ pressure shows that the bot was denied them.
 
 Wall time is the quick test. On a busy machine it is wrong: a bot that is ready to run but gets no
 CPU has not used its time, and neither has a bot whose answer is unread because the referee gets no
-CPU (this counts only from the referee's last look without an answer, or sleeping would be free).
+CPU (this counts only from the referee's last check without an answer, or sleeping would be free).
 
 The kernel counts pressure for each CPU and reports a mean of them, so it misses a part of a wait
 that began on one CPU and ended on another. So the sum of the threads' waits counts if it fits
@@ -121,11 +121,11 @@ class Freezer:
         return turns
 
     def freeze_all(self) -> None:
-        """Freeze all resting bots at once, for example when no event loop will run for a while.
+        """Freeze all bots without an open request now, such as when no event loop runs for a while.
 
-        The next request thaws a bot, so nothing has to be undone.
+        The next request to a bot thaws it, so the caller has nothing to undo.
         """
-        for turns in [*self._resting]:
+        for turns in [*self._resting]:  # a copy: `freeze` removes the bot from the set
             turns.freeze()
 
     def note_request(self, turns: BotTurns, now_us: int) -> None:
@@ -135,7 +135,10 @@ class Freezer:
         self._ring_by(now_us + LAZY_US)
 
     def note_rest(self, turns: BotTurns, now_us: int) -> None:
-        """Note that a bot has no open request any more."""
+        """Record that a bot has no open request any more, so that it may be frozen later.
+
+        turns  the bot, as the freezer knows it
+        """
         self._asked.pop(turns, None)
         if not turns.frozen:
             self._resting.add(turns)
@@ -161,11 +164,15 @@ class Freezer:
             self._alarm = self._clock.at(when_us, self._ring)
 
     def _ring(self) -> None:
-        """Freeze all resting bots if the longest open request has lasted LAZY_US, else wait."""
+        """Freeze all resting bots if the longest open request has lasted LAZY_US, else wait again.
+
+        If no request is open, the time counts since a bot has last begun to rest.
+        """
         self._alarm = None
-        since_us = min(self._asked.values(), default=self._changed_us)
-        if self._clock.now_us() < since_us + LAZY_US:
-            self._ring_by(since_us + LAZY_US)
+        oldest_us = min(self._asked.values(), default=self._changed_us)
+        freeze_at_us = oldest_us + LAZY_US
+        if self._clock.now_us() < freeze_at_us:
+            self._ring_by(freeze_at_us)
         else:
             self.freeze_all()
 
@@ -214,7 +221,7 @@ class OffTurn:
         self.cpu_us = 0
         self.wall_us = 0
         self._next_us = 0
-        self._since: tuple[int, int] | None = None
+        self._sample_start: tuple[int, int] | None = None
 
     @property
     def share(self) -> float | None:
@@ -230,29 +237,35 @@ class OffTurn:
         """Begin to sample a pause, unless the last sample is too recent."""
         if now_us >= self._next_us:
             self._next_us = now_us + SAMPLES_US
-            self._since = (now_us, read_us())
+            self._sample_start = (now_us, read_us())
 
     def end(self, now_us: int, read_us: Callable[[], int]) -> None:
-        """End the sample, if there is one: the bot gets a new request."""
-        if self._since is None:
+        """End the sample of a pause, if one was begun: the bot gets a new request.
+
+        Adds the length of the pause, and the CPU time that the bot has used in it, to the sums.
+
+        read_us  reads the bot's total CPU time
+        """
+        if self._sample_start is None:
             return
-        (since_us, cpu_us), self._since = self._since, None
-        self.wall_us += now_us - since_us
-        self.cpu_us += read_us() - cpu_us
+        start_us, start_cpu_us = self._sample_start
+        self._sample_start = None
+        self.wall_us += now_us - start_us
+        self.cpu_us += read_us() - start_cpu_us
 
 
 # ----- Attribution of time to the bot or to the host
 
-LOOKS = 4
-"""The first look is taken after this fraction (one fourth) of the budget."""
+FIRST_CHECK = 4
+"""The first check of a decision comes after this fraction (one fourth) of its budget."""
 EARLY_US = 5_000
-"""The time of the first look if the usage of the CPUs was not read when the request was written."""
+"""The time of the first check if the usage of the CPUs was not known at the request."""
 GRACE_US = 250_000
 """On a busy host, the time for an answer that has just arrived to pass through the referee."""
 BUSY_US = 5_000
-"""The host is busy if the referee waited for a CPU this long since the last look."""
+"""The host is busy if the referee waited for a CPU this long since the last check."""
 AGAIN_US = 20_000
-"""The delay until the next look if a thread is ready but perhaps without a CPU."""
+"""The delay until the next check if a thread is ready but perhaps without a CPU."""
 LONGEST_READY_US = 2_000_000
 """The longest time by which ready threads postpone a timeout."""
 PATIENCE = 20
@@ -335,35 +348,40 @@ def least_us(before: Usage, after: Usage, busiest_us: int, cpus: int) -> int:
 def denied_us(
     pressure_us: int, waited_us: int | None, idle_us: int, used_us: int, cpus: int
 ) -> int:
-    """Return the time for which a bot was denied a CPU, by pressure and the waits of its threads.
+    """Return the time in which a bot was ready to run but had no CPU, between two moments.
 
-    All arguments are differences between two moments.
+    The kernel's measure of it, the pressure, is a mean over the CPUs and so often too small. The
+    sum of the threads' waits counts instead as far as the pressure allows it. All arguments are
+    differences between the two moments.
 
     pressure_us  the pressure; the sum of the waits if the kernel has no pressure
     waited_us    the sum of the waits of the bot's threads; None if it is not known
     idle_us      the time in which the bot would have used no CPU if it used one at a time
     used_us      the CPU time of the bot
     """
-    bound_us = pressure_us * cpus
-    longest_us = idle_us if waited_us is None else waited_us
-    if (
-        waited_us is not None
-        and waited_us <= idle_us
-        # The kernel weighs each CPU by the time in which the bot ran or waited there. However one
-        # thread moves, the mean of its wait is at least wait x wait / (wait + run) / CPUs.
-        and waited_us * waited_us <= bound_us * (waited_us + used_us)
-    ):
+    # The mean over the CPUs misses at most the waits on all but one of them.
+    upper_bound_us = pressure_us * cpus
+    if waited_us is None:
+        return max(pressure_us, min(upper_bound_us, idle_us))
+    fits_beside_cpu_time = waited_us <= idle_us
+    # The kernel weighs each CPU by the time in which the bot ran or waited there. However one
+    # thread moves, the mean of its wait is at least wait x wait / (wait + run) / CPUs.
+    may_be_one_thread = waited_us * waited_us <= upper_bound_us * (waited_us + used_us)
+    if fits_beside_cpu_time and may_be_one_thread:
         return max(pressure_us, waited_us)
-    return max(pressure_us, min(bound_us, longest_us))
+    return max(pressure_us, min(upper_bound_us, waited_us))
 
 
 def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
     """Return the part of the wall time between two moments that the host took from the bot.
 
-    It is the denied time, plus a fraction for times that the kernel does not count as denied, but
-    not more than the CPU time of other programs.
+    It is the denied time, in which the bot was ready but had no CPU, plus a fraction of it for
+    times that the kernel does not count: it takes a thread for running while its CPU serves
+    interrupts. It is not more than the CPU time of other programs.
+
+    before, after  the counters of the bot and its host at the two moments
     """
-    # A tick more, since the kernel counts in ticks.
+    # The kernel counts in ticks, so the true time may be up to a tick longer.
     outside_us = max(0, after.outside_us - before.outside_us) + TICK_US
     denied_us = after.denied_us - before.denied_us
     idle_us = wall_us - (after.cpu_us - before.cpu_us)
@@ -393,8 +411,15 @@ def longest_wait_us(limit_us: int, patience: int = PATIENCE) -> int:
 def may_be_starved(wall_us: int, before: Usage, after: Usage, cpus: int) -> bool:
     """Return True if the host may have kept a bot from deciding between two moments.
 
-    Other programs must have used at least half of the CPUs, and the bot must have been denied a CPU
-    for a fourth of the time: by pressure alone, if the kernel has pressure.
+    That is so if other programs used at least half of the CPUs' time, and the bot was ready but had
+    no CPU for at least a fourth of the time.
+
+    wall_us        the time between the two moments
+    before, after  the counters of the bot and its host at the two moments
+    cpus           the number of CPUs that the bot can use
     """
-    was_busy = 2 * (after.outside_us - before.outside_us) >= wall_us * cpus
-    return was_busy and STARVED * (after.denied_us - before.denied_us) >= wall_us
+    outside_us = after.outside_us - before.outside_us
+    denied_us = after.denied_us - before.denied_us
+    host_was_busy = 2 * outside_us >= wall_us * cpus
+    bot_was_denied = STARVED * denied_us >= wall_us
+    return host_was_busy and bot_was_denied

@@ -100,10 +100,10 @@ class PersonSeat:
         """Ignore a message for bots: the user interface shows the game to the person."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask the person in a thread for the pending decision of the game; return the request's id.
+        """Ask the person for the pending decision of the game, and return the request's id at once.
 
-        The request is not read, as it has the same view and events. `on_answer` is called later, by
-        the event loop.
+        A thread waits for the person; the event loop calls `on_answer` later. The message `request`
+        is not read: it has the view and the events that are taken from the game here.
         """
         view = self._game.view(self._seat)
         events = self._game.events_for(self._seat, self._seen_events)
@@ -113,7 +113,7 @@ class PersonSeat:
         self._on_answer = on_answer
         limit_us = sum(time_left)
         if time_left != NO_CLOCK:
-            deadline_us = self._request_us + limit_us + 1
+            deadline_us = self._request_us + limit_us + 1  # exactly at the limit is in time
             self._alarm = self._clock.at(deadline_us, partial(self._time_out, limit_us))
         person_request = PersonRequest(
             view, events, time_left, partial(self._is_wanted, self._request_id)
@@ -132,7 +132,8 @@ class PersonSeat:
     def _decide(self, request_id: int, request: PersonRequest) -> None:
         """Wait for the person's decision, and pass it to the event loop; runs in a thread.
 
-        An exception of the user interface is an error of the referee, so it voids the game.
+        An exception of the user interface is an error of the referee, so it voids the game. Without
+        a decision, since the request is not open any more, nothing is passed on.
         """
         outcome: str | RefereeError | None
         try:
@@ -144,7 +145,10 @@ class PersonSeat:
             self._loop.call_soon_threadsafe(self._answer, request_id, outcome)
 
     def _answer(self, request_id: int, outcome: str | RefereeError) -> None:
-        """Report the outcome of a request, unless it comes after its timeout."""
+        """Report the outcome of a request: the action, or an error; runs in the event loop.
+
+        It is dropped if it comes after the request's timeout.
+        """
         on_answer = self._on_answer
         if request_id != self._request_id or on_answer is None:
             return
@@ -155,13 +159,17 @@ class PersonSeat:
         on_answer(TimedAnswer(outcome, us) if isinstance(outcome, str) else outcome)
 
     def _time_out(self, limit_us: int) -> None:
-        """Report a timeout of the newest request, unless it has its answer; end the decision."""
+        """Report a timeout of the newest request, unless it has its answer already.
+
+        The thread that waits for the person is woken, so that the dialog of the decision ends.
+        """
         on_answer = self._on_answer
-        if on_answer is not None:
-            self._on_answer = None
-            self._person.wake(LATE)
-            us = self._clock.now_us() - self._request_us
-            on_answer(BotFault(Fault.TIMEOUT, overrun(limit_us), us))
+        if on_answer is None:
+            return
+        self._on_answer = None
+        self._person.wake(LATE)
+        us = self._clock.now_us() - self._request_us
+        on_answer(BotFault(Fault.TIMEOUT, overrun(limit_us), us))
 
 
 ITEM_KEYS = "123456789ABCDEFGIJKMNOPRSTUVWXYZ"
@@ -235,54 +243,61 @@ class ChoiceDialog:
         A complete legal action is accepted too. The name of a unit is not, because it may be the
         key of another unit. Raises ValueError for any other answer.
         """
-        action = {choice.key: choice.action for choice in self.offered}.get(answer)
-        if action is None and self._view.is_legal(answer):
-            return answer
-        if action is None:
-            raise ValueError(f"not one of {' '.join(choice.key for choice in self.offered)}")
+        actions_by_key = {choice.key: choice.action for choice in self.offered}
+        if answer not in actions_by_key:
+            if self._view.is_legal(answer):
+                return answer
+            raise ValueError(f"not one of {' '.join(actions_by_key)}")
+        action = actions_by_key[answer]
         if not self._remaining:
             return action
+        # The order of cargo: the choice is the name of the unit that is laid down next.
         unit = next(unit for unit in self._remaining if unit.name == action)
         self._laid.append(unit)
         self._remaining.remove(unit)
-        if len({unit.name for unit in self._remaining}) > 1:
+        names_left = {unit.name for unit in self._remaining}
+        if len(names_left) > 1:
             self.offered = _unit_choices(self._view, self._remaining)
             return None
         return order([*self._laid, *self._remaining])
 
 
 def choices(view: View) -> list[Choice]:
-    """Return the legal actions of a declaration or a search, with their keys and meanings."""
+    """Return the legal actions of a declaration or a search, with their keys and meanings.
+
+    A meaning ends with the air that the diver will use in each turn: one for each carried unit.
+    """
     load = view.me.load
-    breathe = f"you breathe {load} a turn"
-    home = view.distance_home
+    same_air = f"you breathe {load} a turn"
+    spaces = "1 space" if view.distance_home == 1 else f"{view.distance_home} spaces"
+    # All actions that there can be; the legal ones among them are returned.
     keys_and_meanings = {
-        DOWN: ("d", f"down: go on, {breathe}"),
-        BACK: ("b", f"back: {home} space{'' if home == 1 else 's'} to go, {breathe}"),
-        LEAVE: ("n", f"nothing: {breathe}"),
+        DOWN: ("d", f"down: go on, {same_air}"),
+        BACK: ("b", f"back: {spaces} to go, {same_air}"),
+        LEAVE: ("n", f"nothing: {same_air}"),
         TAKE: ("t", f"take {_with_value(view, view.unit_here)}: you breathe {load + 1} a turn"),
     }
     for number, unit in enumerate(view.droppable):
         meaning = f"drop {_with_value(view, unit)}: you breathe {load - 1} a turn"
         keys_and_meanings[drop(unit)] = (ITEM_KEYS[number], meaning)
-    offered = []
+    legal_choices = []
     for action in view.legal:
         key, meaning = keys_and_meanings[action]
-        offered.append(Choice(key, action, meaning))
-    return offered
+        legal_choices.append(Choice(key, action, meaning))
+    return legal_choices
 
 
 def _unit_choices(view: View, units: list[Unit]) -> list[Choice]:
-    """Return the choices of the unit that is laid down next, one for each name of a unit.
+    """Return the choices for the unit of these that is laid down next, with keys from 1 on.
 
-    Units of the same name are interchangeable; the first of them stands for all.
+    Units of the same name are interchangeable, so there is one choice for each name.
     """
     first_of_name: dict[str, Unit] = {}
     for unit in units:
         first_of_name.setdefault(unit.name, unit)
     return [
-        Choice(key, name, _with_value(view, unit))
-        for key, (name, unit) in zip(ITEM_KEYS, first_of_name.items(), strict=False)
+        Choice(key, unit.name, _with_value(view, unit))
+        for key, unit in zip(ITEM_KEYS, first_of_name.values(), strict=False)
     ]
 
 
@@ -313,15 +328,18 @@ def action_words(action: str) -> str:
 
 
 def rules_of(view: View) -> list[str]:
-    """Return lines that explain the pending decision and the rules that matter for it."""
-    assert view.kind is not None
-    explanation, names = MOMENTS[view.kind]
+    """Return lines that explain the pending decision, the board, and the rules that matter for it.
+
+    Each option of the rules that matters for this kind of decision has a line with its value.
+    """
+    assert view.kind is not None, "a decision is pending"
+    explanation, option_names = MOMENTS[view.kind]
     lines = [explanation, "", *BOARD, ""]
-    return lines + [
-        f"{option.about}: {option.in_words(getattr(view.rules, option.name))}"
-        for option in OPTIONS
-        if option.name in names
-    ]
+    for option in OPTIONS:
+        if option.name in option_names:
+            value = getattr(view.rules, option.name)
+            lines.append(f"{option.about}: {option.in_words(value)}")
+    return lines
 
 
 def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
@@ -329,10 +347,15 @@ def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
 
     This takes a second or more. The random numbers follow from the view, so that the same question
     gets the same hint.
+
+    effort  how many games the coach plays on from this position
     """
-    # The coach judges a played action in comparison with all others; any legal action will do.
-    question = PlayedDecision(view, view.legal[0], Stream(f"hint/{view}", view.players))
-    judgement = judge(question, effort)
-    best = sorted(judgement.options, key=lambda option: -option.score.mean)[:HINTED]
-    scores = ", ".join(f"{action_words(option.action)} {option.score.mean:.2f}" for option in best)
+    # The coach judges a played action in comparison with all others. None is played yet, and any
+    # legal one will do.
+    random_numbers = Stream(f"hint/{view}", view.players)
+    judgement = judge(PlayedDecision(view, view.legal[0], random_numbers), effort)
+    options = sorted(judgement.options, key=lambda option: option.score.mean, reverse=True)
+    scores = ", ".join(
+        f"{action_words(option.action)} {option.score.mean:.2f}" for option in options[:HINTED]
+    )
     return [f"hint: {scores}", "  (placement score to be expected: 1 wins, 0 is last)"]

@@ -128,21 +128,23 @@ async def _ready(
 ) -> list[BotProcess]:
     """Start the bots' processes where necessary, and return the process of each seat.
 
-    A process that did not start is returned, too: it fails each request. A failed start is blamed
-    on the seat of its slot that has no substitute.
+    A process that did not start is returned, too: it fails each request. Several seats may share
+    the process of a slot, if all but one of them have a substitute that plays instead of it.
 
-    Raises HostTooBusy with that seat if the host was too busy for a start.
+    line_up  the slot of each seat in the pool
+
+    Raises HostTooBusy if the host was too busy for a start, with the seat that the process plays.
     """
-    seat_of: dict[Slot, int] = {}
+    seat_of_slot: dict[Slot, int] = {}
     for seat, slot in enumerate(line_up):
-        # A seat with a substitute is blamed only if the slot has no other seat.
-        if slot not in seat_of or seat_of[slot] in substitutes or seat not in substitutes:
-            seat_of[slot] = seat
-    starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seat_of.items()]
+        # The seat that the process plays itself, or one with a substitute if there is no other.
+        if slot not in seat_of_slot or seat not in substitutes:
+            seat_of_slot[slot] = seat
+    starts = [pool.ready(slot, suspect=seat in suspects) for slot, seat in seat_of_slot.items()]
     # All at once, and wait for all: no process may still be starting when the pool is closed.
     outcomes = await asyncio.gather(*starts, return_exceptions=True)
     processes = {}
-    for (slot, seat), outcome in zip(seat_of.items(), outcomes, strict=True):
+    for (slot, seat), outcome in zip(seat_of_slot.items(), outcomes, strict=True):
         if isinstance(outcome, HostTooBusy):
             raise HostTooBusy(str(outcome), outcome.us, seat)
         if isinstance(outcome, BaseException):
@@ -154,15 +156,18 @@ async def _ready(
 async def _with_process_details(
     report: FaultReport, process: BotProcess, missing: str | None
 ) -> FaultReport:
-    """Return a fault's report with details of the process: for a crash its exit status and output.
+    """Return a fault's report with what the bot's process tells about it.
 
-    missing  None if the process was running when the game began; else why it is never started
-             again, or "" if its start has just failed
+    For a crash that is the exit status and the end of the output.
+
+    missing  None if the process was running when the game began; "" if its start has just failed;
+             else the reason why it is never started again
     """
     if missing:
         return replace(report, came=missing, when="absent")
-    process.troubled = True
-    if missing == "":  # the report already has the exit status
+    process.troubled = True  # so that its output is in the logs of the match
+    start_failed = missing == ""
+    if start_failed:  # the report already has the exit status
         return replace(report, when="start", error=process.error_text())
     if report.error:
         return _with_author_error(report, process)
@@ -185,10 +190,10 @@ async def play_to_end(
 ) -> int:
     """Play a game to its end; return the longest time from a request to its answer in microseconds.
 
-    suspects  seats for which a decision that the host delayed is a timeout; for other seats it
-              voids the game with HostTooBusy
+    suspects  seats whose decisions time out if the host delays them too long; such a delay of any
+              other seat raises HostTooBusy
 
-    Raises RefereeError if the referee fails; the game is void then.
+    Raises RefereeError, of which HostTooBusy is one kind, if the game is void.
     """
     loop = _GameLoop(refereed, seats, suspects)
     loop.begin()
@@ -228,7 +233,7 @@ class _GameLoop:
             self._void(error)
 
     def _ask_next(self) -> None:
-        """Send the next request, or end the game."""
+        """Send the request for the next decision to its seat, or end the game if there is none."""
         game = self._game
         self._question = question = game.pending()
         if question is None:
@@ -243,7 +248,10 @@ class _GameLoop:
         self._request_id = self._seats[seat].ask(request, time_left, self._on_answer)
 
     def _on_answer(self, outcome: TimedAnswer | BotFault | RefereeError) -> None:
-        """Judge the outcome of the open request, notify the bot of a fault, and ask on."""
+        """Play the answered action, or count the fault instead; then send the next request.
+
+        A bot that is at fault is notified. An error of the referee voids the game.
+        """
         if self.over.done():  # the game was interrupted
             return
         question = self._question
@@ -265,14 +273,16 @@ class _GameLoop:
             self._void(error)
 
     def _count_fault(self, question: Question, error: BotFault | RefereeError) -> FaultReport:
-        """Count a bot's fault, and return its report.
+        """Count the fault by which a seat has not answered, and return its report.
 
-        A delay by the host counts as a timeout of a suspect. Any other error of the referee is
-        raised, with the seat if the host was too busy.
+        An error of the referee is raised instead. Only a delay by the host is a timeout of a
+        suspect, a seat whose bot was delayed in an earlier game, too.
+
+        question  the decision that was requested
         """
         if isinstance(error, HostTooBusy):
             if question.seat not in self._suspects:
-                raise HostTooBusy(str(error), error.us, question.seat)
+                raise HostTooBusy(str(error), error.us, question.seat)  # with the seat
             detail = f"no answer for {duration_text(error.us)}, and it made a game void before"
             error = BotFault(Fault.TIMEOUT, detail, error.us)
         if isinstance(error, RefereeError):
@@ -283,20 +293,23 @@ class _GameLoop:
 
     def _end(self) -> None:
         """Send every seat the result, with the events that it has not received yet."""
-        messages: dict[int | None, bytes] = {}
-        for number, (seat, sent) in enumerate(zip(self._seats, self._sent_events, strict=True)):
-            # Seats that have received the same number of events get the same message.
-            if sent not in messages:
+        # Seats that have received the same number of events get the same message.
+        message_after: dict[int | None, bytes] = {}
+        for number, seat in enumerate(self._seats):
+            sent = self._sent_events[number]
+            if sent not in message_after:
                 events = () if sent is None else self._game.events[sent:]
-                messages[sent] = wire.result_message(self._refereed.game_end(number), events)
-            seat.send(messages[sent])
+                message_after[sent] = wire.result_message(self._refereed.game_end(number), events)
+            seat.send(message_after[sent])
         self.over.set_result(None)
 
     def _void(self, error: Exception) -> None:
         """Void the game because of an error: notify every seat, and set the error in `over`."""
         for seat in self._seats:
             seat.send(wire.void_message(self._refereed.shown_id))
-        if not isinstance(error, RefereeError):
-            cause, error = error, RefereeError(f"{type(error).__name__}: {error}")
-            error.__cause__ = cause
-        self.over.set_exception(error)
+        if isinstance(error, RefereeError):
+            self.over.set_exception(error)
+        else:
+            referee_error = RefereeError(f"{type(error).__name__}: {error}")
+            referee_error.__cause__ = error
+            self.over.set_exception(referee_error)

@@ -79,11 +79,11 @@ class FolderWriter:
         other results already.
         """
         self._folder = folder
-        self._locked: int | None = None
+        self._lock_descriptor: int | None = None
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-                self._locked = _lock(folder)
+                self._lock_descriptor = _lock(folder)
             self._open()
             if folder is not None and (arguments := {bot.digest: bot.argument for bot in bots}):
                 write_atomically(folder / BOTS, json.dumps(arguments, indent=1) + "\n")
@@ -116,11 +116,11 @@ class FolderWriter:
 
     def _unlock(self) -> None:
         """Remove the lock file, and end the lock; do nothing if the folder is not locked."""
-        if self._folder is not None and self._locked is not None:
+        if self._folder is not None and self._lock_descriptor is not None:
             with suppress(OSError):  # Windows removes no file that is open
                 (self._folder / LOCK).unlink()
-            os.close(self._locked)
-            self._locked = None
+            os.close(self._lock_descriptor)  # this ends the lock
+            self._lock_descriptor = None
 
 
 def _lock(folder: Path) -> int:
@@ -139,18 +139,26 @@ def _lock(folder: Path) -> int:
                     f"the folder {str(folder)!r} is being written by process {owner}, since "
                     f"{since:%Y-%m-%d %H:%M:%S}: wait for its end, or name another folder"
                 )
-            with suppress(FileNotFoundError):
-                # If the former owner has just removed the file, the lock is on a file without a
-                # name, which other processes cannot see: then try again with a new file.
-                if os.path.samestat(os.fstat(descriptor), path.stat()):
-                    os.ftruncate(descriptor, 0)
-                    os.lseek(descriptor, 0, os.SEEK_SET)
-                    os.write(descriptor, str(os.getpid()).encode())
-                    return descriptor
+            if _is_file_at(path, descriptor):
+                # For the message above, in another process.
+                os.ftruncate(descriptor, 0)
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                os.write(descriptor, str(os.getpid()).encode())
+                return descriptor
         except BaseException:
             os.close(descriptor)
             raise
+        # The former owner has just removed the file: the lock is on a file without a name, which
+        # other processes cannot see. Try again with a new file.
         os.close(descriptor)
+
+
+def _is_file_at(path: Path, descriptor: int) -> bool:
+    """Return True if the path still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 class ResultsFolder(FolderWriter):
@@ -169,14 +177,14 @@ class ResultsFolder(FolderWriter):
         self.document.close()
 
     def add(self, result: GameResult, record: GameRecord) -> Future[object] | None:
-        """Queue a game and its record to be written.
+        """Queue a game and its record to be written by the thread, without waiting for that.
 
-        Returns None, or if the disk is too slow a future that the caller should wait for before the
+        Return None, or if the disk is too slow a future for which the caller should wait before the
         next game. An OSError while writing is raised by a later call, or by `finish`.
         """
-        text = None if self._folder is None else record.to_json()
+        record_text = None if self._folder is None else record.to_json()
         notes = rows_of(result.notes, record.decisions) if result.notes else []
-        return self._thread.submit(self._write_game, result, text, notes)
+        return self._thread.submit(self._write_game, result, record_text, notes)
 
     def add_void(self, void: VoidGame) -> Future[object] | None:
         """Queue a void game to be written; the result and the errors are those of `add`."""
@@ -227,7 +235,11 @@ class Spool:
         self._positions = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
     def put(self, number: int, text: str) -> None:
-        """Store a text under its number. The text must not be empty."""
+        """Store a text under its number. The text must not be empty.
+
+        It is appended to the first file. The second one gets its position there, in the place that
+        belongs to the number.
+        """
         data = text.encode()
         offset = self._texts.seek(0, os.SEEK_END)
         self._texts.write(data)
@@ -318,10 +330,10 @@ class _NoteRow(Struct):
 
 
 def notes_beside(record: Path) -> dict[int, Note]:
-    """Read the notes of bots in a game, by the number of the decision.
+    """Return the notes that bots made in a recorded game, by the number of the decision.
 
-    They are empty if there is no file of notes beside the record. Raises UserError if the file is
-    damaged.
+    They are read from the file beside the record; without such a file there are none. Raises
+    UserError if the file cannot be read or is damaged.
     """
     path = notes_path(record)
     try:
@@ -334,25 +346,28 @@ def notes_beside(record: Path) -> dict[int, Note]:
 
 
 def bots_beside(record: Path) -> dict[str, str]:
-    """Read the arguments BOT of the bots of a recorded game, by the digests of their programs.
+    """Return how the bots of a recorded game were named on the command line, by their digests.
 
-    They are empty if there is no such file beside the record. Raises UserError if the file is
-    damaged.
+    Such an argument finds the bot's program again. The arguments are read from the file beside the
+    record; without such a file there are none. A bot that no argument can name is left out. Raises
+    UserError if the file cannot be read or is damaged.
     """
     path = record.with_name(BOTS)
     try:
-        arguments = msgspec.json.decode(path.read_bytes(), type=dict[str, str | None])
+        argument_of_digest = msgspec.json.decode(path.read_bytes(), type=dict[str, str | None])
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: not the bots of its records: {error}") from None
-    return {digest: argument for digest, argument in arguments.items() if argument is not None}
+    return {
+        digest: argument for digest, argument in argument_of_digest.items() if argument is not None
+    }
 
 
 def game_fields(result: GameResult) -> dict[str, Any]:
-    """Return the fields of a game as results.json has them; its notes have a file of their own."""
+    """Return the fields of a game's result by name, as results.json has them."""
     fields = _fields(result)
-    del fields["notes"]
+    del fields["notes"]  # they have a file of their own
     return fields | {
         "forfeits": [forfeit._asdict() for forfeit in result.forfeits],
         "faults": [_fields(report) for report in result.faults],

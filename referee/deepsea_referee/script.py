@@ -131,12 +131,16 @@ _with_grpc: set[int] = set()
 
 
 def _play(play: Callable[[], T], in_process: bool) -> T:
-    """Call `play` and return its result; in another thread if this one runs an event loop.
+    """Call `play`, which plays games, and return its result.
 
-    Notebooks run an event loop. Raises UserError if bots would play as processes in a process that
-    was forked after gRPC had started.
+    In a thread with an event loop, such as that of a notebook, another thread makes the call, since
+    `play` needs a loop of its own. Raises UserError if bots would play as processes in a process
+    that was forked after gRPC had started.
+
+    in_process  True if the bots are called in this process, without gRPC
     """
     if not in_process:
+        # This process has inherited the id of the one that started gRPC, and from which it forked.
         if _with_grpc - {os.getpid()}:
             raise UserError(
                 "bots played as processes before this process was forked, and gRPC does not go on "

@@ -105,7 +105,7 @@ class GrpcTransport:
 
 
 async def receive(stream: Stream) -> bytes | None:
-    """Read the next message; None at the end of the stream, even in the middle of a message.
+    """Read the next message; return None at the end of the stream, even in the middle of a message.
 
     If a message is too long, gRPC ends the stream with an error status, and raises.
     """
@@ -113,7 +113,7 @@ async def receive(stream: Stream) -> bytes | None:
         data: object = await stream.read()
     except grpc.aio.InternalError:
         return None
-    return data if isinstance(data, bytes) else None
+    return data if isinstance(data, bytes) else None  # at the end gRPC returns a mark, `EOF`
 
 
 def answers_of(data: bytes) -> list[wire.Answer]:
@@ -265,19 +265,26 @@ class LinesServer:
         self._serving: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Create the pipes, write hello, and start a task that waits for the bot's first line."""
+        """Create the pipes, write hello, and start a task that waits for the bot's first line.
+
+        The bot's ends of the pipes become `stdin` and `stdout`, for the start of its process.
+        """
         loop = asyncio.get_running_loop()
-        self.stdin, writing = os.pipe()
-        reading, self.stdout = os.pipe()
+        # Each pipe has an end of the bot's and one of ours: we write to its stdin, and read its
+        # stdout.
+        self.stdin, our_writing_end = os.pipe()
+        our_reading_end, self.stdout = os.pipe()
         self._incoming, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(reading, "rb", 0)
+            lambda: asyncio.StreamReaderProtocol(self._reader),
+            os.fdopen(our_reading_end, "rb", buffering=0),
         )
-        outgoing, flow = await loop.connect_write_pipe(
+        # A StreamWriter needs the protocol of a reader for its flow control; nothing is read by it.
+        outgoing, flow_control = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
-            os.fdopen(writing, "wb", 0),
+            os.fdopen(our_writing_end, "wb", buffering=0),
         )
         outgoing.set_write_buffer_limits(0)  # a message is written when the pipe has all of it
-        self._writer = asyncio.StreamWriter(outgoing, flow, None, loop)
+        self._writer = asyncio.StreamWriter(outgoing, flow_control, None, loop)
         self._writer.write(hello_line())
         self._serving = asyncio.create_task(self._serve())
         self._serving.add_done_callback(lambda _: self._hang_up())
@@ -306,7 +313,8 @@ class LinesServer:
         """
         try:
             for _ in range(_EMPTY_LINES + 1):
-                if (line := (await self._reader.readuntil(b"\n"))[:-1]).strip():
+                line = (await self._reader.readuntil(b"\n"))[:-1]
+                if line.strip():
                     return line
         except asyncio.IncompleteReadError:
             return None
@@ -323,7 +331,10 @@ class LinesServer:
             raise refusal(str(error)) from None
 
     async def write(self, message: bytes, /) -> None:
-        """Write a message as lines, and wait until the pipe has them."""
+        """Write a message as lines of JSON, and wait until the pipe has them.
+
+        If it notifies the bot of faults, these are also passed to the output for its author.
+        """
         lines, faults = lines_of(message)
         for fault in faults:
             self._note(fault)

@@ -15,7 +15,7 @@ It serves many games at once. It is in one of four states; `TRANSITIONS` is this
 New games begin while it is resting or asked. Later a request is not sent: its outcome is that of
 the end.
 
-A request waits in the outbox, is charge, and is over: answered, timed out, or dropped because the
+A request waits in the outbox, is timed, and is over: answered, timed out, or dropped because the
 host was too busy. After the latter two, one late answer to it is ignored. Requests that are ready
 when the bot has answered everything are sent as one message: a message costs more than its content,
 and a bot works on one request at a time. Time runs from just before the write to just after the
@@ -181,7 +181,7 @@ class Session:
         on_answer  called once with the outcome, and never before this returns
         """
         self._last_id = request_id = self._last_id + 1
-        if not self.usable:
+        if not self.usable:  # the outcome is the error that has ended the session
             self._loop.call_soon(on_answer, self._final_outcome(0))
             return request_id
         if not self._open:
@@ -195,7 +195,7 @@ class Session:
     def send(self, message: bytes) -> None:
         """Send a message that needs no answer, in order with the requests.
 
-        After the end of the session it is ignored.
+        It is ignored if the session is closing or has ended.
 
         message  a message from one of `wire`'s functions
         """
@@ -204,7 +204,10 @@ class Session:
             self._advance()
 
     def close(self, reason: str) -> None:
-        """Send Goodbye after the messages that are waiting, then end the stream."""
+        """Send Goodbye after the messages that are waiting, then end the stream.
+
+        The writer does so later. A decision that is requested from now on is an error.
+        """
         if self.usable:
             self._resume()
             self.send(wire.goodbye_message(reason))
@@ -214,14 +217,16 @@ class Session:
     def fail(self, end: BotFault | RefereeError) -> None:
         """End the session with this outcome for all open and later requests.
 
-        It does nothing if the session has ended already.
+        It does nothing if the session has ended already. The outcomes are reported last, when the
+        state is complete, because the games may call this session again at once.
         """
         if self._state == "ended":
             return
         self._change("end")
         self._end = end
         taken_us = self.timer.stop_all(self._clock.now_us())
-        unanswered, self._open = self._open, {}
+        unanswered = self._open
+        self._open = {}
         self._alarm.cancel()
         self._outbox.clear()
         self._outbox.wake()
@@ -232,7 +237,10 @@ class Session:
             on_answer(self._final_outcome(taken_us.get(request_id, 0)))
 
     def _final_outcome(self, us: int) -> BotFault | RefereeError:
-        """Return the outcome of a request after the end; `us` is the time that the request took."""
+        """Return the outcome of a request that has no answer because the session has ended.
+
+        us  the time that the request has taken, which the report of a bot's fault has
+        """
         end = self._end
         assert end is not None
         if isinstance(end, BotFault):
@@ -265,22 +273,24 @@ class Session:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._guarded(self._write(transport)))
             await self._guarded(self._read(transport))
-            has_failed = self._state == "ended"
+            # Asked before the next line, which ends the session anyway.
+            ended_by_error = self._state == "ended"
             self._end_with_stream()
-            # The writer completes the write in progress: gRPC sends the stream's status after it.
-        if has_failed:
+            # Leaving the block waits for the writer, which completes the write in progress: the
+            # stream's status must be sent after it.
+        if ended_by_error:
             await transport.abort(self._end if isinstance(self._end, BotFault) else None)
 
     async def _guarded(self, loop: Awaitable[None]) -> None:
-        """Run the reader or the writer; if it raises, this ends the session.
+        """Run the reader's or the writer's loop; if it raises an error, end the session with it.
 
-        The reader is cancelled by `fail`, by the writer after Goodbye, or by gRPC with the stream
-        or the server. Its task has nothing else to do, so that a return is enough for all of them.
+        A cancellation only ends the loop, without an error. The reader is cancelled by `fail`, by
+        the writer after Goodbye, and by gRPC with the stream or the server.
         """
         try:
             await loop
         except asyncio.CancelledError:
-            pass
+            pass  # the caller ends the session, if it has not ended yet
         except BotFault as fault:
             self.fail(fault)
         except Exception as error:  # noqa: BLE001  (no other exception is the bot's fault)
@@ -295,23 +305,24 @@ class Session:
             self._fail_by_referee(error)
 
     async def _read(self, transport: Transport) -> None:
-        """Read messages until the stream or the session ends, and report the answers.
+        """Read messages until the stream or the session ends, and report the answers to the games.
 
-        The order of steps matters: first all answers of a message are charge, then waiting requests
-        are sent, then the bot may rest; only then are the outcomes reported, because the games ask
-        for the next decisions at once.
+        For each message, in this order: stop the clocks of the requests that it answers, let the
+        writer send requests that wait, begin the bot's pause if no request is open, and report the
+        answers. They come last because the games ask for the next decisions at once.
         """
         while self._state != "ended":
             answers = await transport.read()
             now_us = self._clock.now_us()
-            if answers is None:
+            if answers is None:  # the stream has ended
                 return
             outcomes: list[tuple[OnAnswer, TimedAnswer | BotFault]] = []
             try:
                 for answer in answers:
-                    if (outcome := self._outcome(answer, now_us)) is not None:
-                        outcomes.append(outcome)  # noqa: PERF401  (kept also if the next one raises)
-            finally:  # answers before an invalid one in the same message count
+                    outcome = self._outcome(answer, now_us)
+                    if outcome is not None:
+                        outcomes.append(outcome)  # one by one: the next answer may raise
+            finally:  # also if an answer is invalid: those before it in the same message count
                 self._advance()
                 if not self._open:
                     if self._state == "asked":
@@ -324,15 +335,15 @@ class Session:
     def _outcome(
         self, answer: wire.Answer, now_us: int
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
-        """Stop the clock of an answered request; return its receiver and its outcome.
+        """Stop the clock of an answered request; return the request's callback and its outcome.
 
-        Return None for a late answer, which is ignored. Raises BotFault for an answer to a request
-        that is not open.
+        Return None for an answer that came after the request's timeout: it is ignored. Raises
+        BotFault for an answer to any other request that is not open.
         """
         request_id, action, error, note = answer
         is_sent = request_id <= self._sent_id
         charge = self.timer.stop(request_id, now_us) if is_sent else None
-        if charge is None:
+        if charge is None:  # the request has ended, or was never sent
             if request_id not in self._late:
                 raise refusal(f"it answered request {request_id}, which is not open")
             del self._late[request_id]
@@ -344,7 +355,10 @@ class Session:
         return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, transport: Transport) -> None:
-        """Write messages until the session ends; after Goodbye, end the reader."""
+        """Write the messages of the outbox until the session ends.
+
+        After the last one of a session that is closing, Goodbye, end the reader.
+        """
         while self._state != "ended":
             if self._may_write():
                 message = self._next_message()
@@ -358,10 +372,11 @@ class Session:
                 await self._outbox.wait()
 
     def _may_write(self) -> bool:
-        """Return True if a message must be written now.
+        """Return True if the writer has a message that may be written now.
 
-        Requests wait while the bot works on requests that were sent before. Messages without
-        requests wait while the bot is frozen. A request whose clock has started is always written.
+        Messages wait while the bot works on requests that it has received, unless the clock of a
+        request among them runs already (`_timed_id` is above `_sent_id` then). A few messages
+        without requests wait while the bot is frozen.
         """
         return (
             bool(self._outbox)
@@ -370,16 +385,21 @@ class Session:
         )
 
     def _next_message(self) -> bytes:
-        """Take a message from the outbox, and start the clocks of its requests and of its write."""
+        """Take a message from the outbox, and start the clocks of its requests and of its write.
+
+        A frozen bot is thawed to read it.
+        """
         message, requests = self._outbox.take()
         if self.pauses.frozen:
             self._resume()
-            self._rest()
+            self._rest()  # it may be frozen again later if the message has no request
         now_us = self._clock.now_us()
         if requests:
-            self._sent_id = requests[-1][0]
-            if requests[0][0] <= self._timed_id:
-                # The clock of the first request was started during the write before.
+            last_id, _ = requests[-1]
+            self._sent_id = last_id
+            first_id, _ = requests[0]
+            if first_id <= self._timed_id:
+                # The clock of the first request was started while the message before was written.
                 requests = [request for request in requests if request[0] > self._timed_id]
             self._start(requests, now_us)
         self._write_by_us = now_us + self._write_limit_us + 1
@@ -389,22 +409,29 @@ class Session:
         return message
 
     def _advance(self) -> None:
-        """Wake the writer; if a write is in progress, start the clock of the next request instead.
+        """Let the next message of the outbox be written, unless the bot works on a request.
 
-        Nothing happens while the bot works on requests: further requests wait for its answers, and
-        are not timed.
+        Further requests wait for its answers, and their clocks do not run. If a write is in
+        progress, the clock of the next request starts already: else a bot could compute without
+        being charged by not reading the message.
         """
         if not self.timer.is_idle:
             return
         if self._write_by_us is None:
             self._outbox.wake()
-        elif request := self._outbox.first_after(self._timed_id):
+            return
+        request = self._outbox.first_after(self._timed_id)
+        if request is not None:
             self._start([request], self._clock.now_us())
 
     def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
-        """Start the clocks of requests, if there are any, and set the alarm for the first look."""
+        """Start the clocks of requests, if there are any, and set the alarm for their first check.
+
+        requests  the id, and the budget and bank, of each
+        """
         if requests:
-            self._timed_id = requests[-1][0]
+            last_id, _ = requests[-1]
+            self._timed_id = last_id
             if self.timer.is_idle:
                 self._asked_us = now_us
             self.timer.start(requests, now_us)
@@ -419,30 +446,31 @@ class Session:
     def _resume(self) -> None:
         """Thaw the bot, so that it can answer a request or read messages."""
         now_us = self._clock.now_us()
-        if self._write_by_us is not None and self.pauses.frozen:
-            # It could not read the message while it was frozen: its time begins again.
+        is_writing = self._write_by_us is not None
+        if is_writing and self.pauses.frozen:
+            # It could not read the message while it was frozen: the time for that begins again.
             self._write_by_us = now_us + self._write_limit_us + 1
         self.pauses.resume(now_us)
 
     def _ring(self) -> None:
         """Handle the alarm; an error while checking the limits ends the session."""
         try:
-            self._look_at_limits(self._clock.now_us())
+            self._check_limits(self._clock.now_us())
         except Exception as error:  # noqa: BLE001  (such as a gauge that cannot read the host)
             self._fail_by_referee(error)
 
-    def _look_at_limits(self, now_us: int) -> None:
-        """End requests whose time is over, and the session if a write takes too long.
+    def _check_limits(self, now_us: int) -> None:
+        """End requests whose time is over, and the session if the bot does not read a message.
 
         The alarm is set for the next time at which a limit has to be checked.
         """
-        for request_id, end in self.timer.look(now_us):
+        for request_id, end in self.timer.check(now_us):
             if request_id in self._open:  # the outcome before may have ended the session
                 self._drop_request(request_id, end)
         if self.timer.due_us is not None:
             self._alarm.ring_by(self.timer.due_us)
         if self._write_by_us is not None:
-            if self.pauses.frozen:
+            if self.pauses.frozen:  # it cannot read: the time begins again
                 self._write_by_us = now_us + self._write_limit_us + 1
             if now_us >= self._write_by_us:
                 self.fail(BotFault(Fault.CRASH, "it does not read its messages"))
@@ -452,12 +480,15 @@ class Session:
     def _drop_request(self, request_id: int, end: RequestEnd) -> None:
         """End an open request without an answer: report a timeout, or that the host was too busy.
 
-        The order of steps matters: the state is complete before the outcome is reported, because
-        the game that receives it may ask for the next decision at once.
+        The outcome is reported last, when the state is complete, because the game that receives it
+        may ask for the next decision at once.
+
+        end  how the timer has ended the request
         """
-        self._late[request_id] = None
+        self._late[request_id] = None  # a late answer to it will be ignored
         if len(self._late) > self._most_late:
-            del self._late[next(iter(self._late))]  # the oldest one
+            oldest_id = next(iter(self._late))
+            del self._late[oldest_id]
         if request_id > self._sent_id:
             # The request still waits in the outbox. The bot must read it before the notice of its
             # timeout, which follows: so the notice begins another message.
@@ -532,23 +563,26 @@ class Outbox:
             self._wake.set_result(None)
 
     def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
-        """Remove messages from the queue; return them joined, with the requests among them.
+        """Remove messages from the queue; return them joined, and the requests among them.
 
-        At most `MESSAGE_BYTES` are taken, or a single longer message, and nothing after a `cut`.
-        Joining is allowed because the fields of concatenated protobuf messages merge.
+        At most `MESSAGE_BYTES` are taken, or a single longer message, and nothing behind the first
+        `cut`. The joined bytes are one message, since concatenated protobuf messages merge. Each
+        request is returned as its id and the time for it.
         """
         batch = self._messages
         if self._bytes <= MESSAGE_BYTES and not self._cuts:
-            self._messages = []
+            self._messages = []  # most often everything fits
         else:
             size = count = 0
-            for data, _ in batch[: self._cuts[0] if self._cuts else None]:
+            first_cut = self._cuts[0] if self._cuts else None
+            for data, _ in batch[:first_cut]:
                 size += len(data)
-                if count and size > MESSAGE_BYTES:
+                if count > 0 and size > MESSAGE_BYTES:
                     break
                 count += 1
             self._messages = batch[count:]
             del batch[count:]
+            # The positions of cuts count from the beginning of the queue, which has moved.
             self._cuts = [cut - count for cut in self._cuts if cut > count]
         message = b"".join([data for data, _ in batch])
         self._bytes -= len(message)

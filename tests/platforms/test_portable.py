@@ -43,7 +43,7 @@ def looks(timer: DecisionTimer, until_us: int) -> list[object]:
     """Look whenever it is due; what ends by then."""
     found: list[object] = []
     while timer.due_us is not None and timer.due_us <= until_us:
-        found += timer.look(timer.due_us)
+        found += timer.check(timer.due_us)
     return found
 
 

@@ -351,14 +351,14 @@ def test_a_microsecond_more_is_a_timeout_whether_it_answers_or_not() -> None:
     timer.start([(1, LEFT)], 0)
     assert timer.stop(1, LIMIT_US + 1) == Timeout(LIMIT_US + 1, LIMIT_US)
     timer.start([(2, LEFT)], LIMIT_US + 1)
-    assert timer.look(2 * LIMIT_US + 2) == [(2, Timeout(LIMIT_US + 1, LIMIT_US))]
+    assert timer.check(2 * LIMIT_US + 2) == [(2, Timeout(LIMIT_US + 1, LIMIT_US))]
     assert timer.is_idle
 
 
 def test_a_look_before_its_time_finds_nothing_and_says_when_to_come_again() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT)], 0)
-    assert timer.look(30_000) == []
+    assert timer.check(30_000) == []
     assert timer.due_us == LIMIT_US + 1
 
 
@@ -379,12 +379,12 @@ def test_a_stream_that_ends_stops_every_clock() -> None:
 def test_the_time_of_a_blocked_loop_is_credited_once_and_only_to_those_that_were_open() -> None:
     timer = DecisionTimer()
     timer.start([(1, LEFT)], 0)
-    assert timer.look(LIMIT_US + 10_000) == []
+    assert timer.check(LIMIT_US + 10_000) == []
     assert timer.due_us is not None
     # It is late again, by more; a second decision has begun meanwhile.
     now_us = timer.due_us + 50_000
     timer.start([(2, LEFT)], timer.due_us)
     credit_us = 10_000 + STALL_US  # the first time
     charged_us = LIMIT_US + 10_000 + STALL_US + 1 + 25_000 - credit_us
-    assert timer.look(now_us) == [(1, Timeout(charged_us, LIMIT_US))]
+    assert timer.check(now_us) == [(1, Timeout(charged_us, LIMIT_US))]
     assert timer.stop(2, now_us) == Charge(25_000)

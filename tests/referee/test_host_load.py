@@ -160,10 +160,10 @@ class Play(DecisionTimer):
         self.start([(1, left)], 0)
 
     def until(self, now_us: int) -> None:
-        """Make the looks that are due."""
+        """Make the checks that are due."""
         while self.due_us is not None and self.due_us <= now_us:
             self.now_us = self.due_us
-            for _, ended in self.look(self.now_us):
+            for _, ended in self.check(self.now_us):
                 self.ended = ended
         self.now_us = now_us
 
@@ -201,7 +201,7 @@ def test_past_the_wall_clock_the_reading_decides(
     if in_time:
         outcome = play.answer()
         assert isinstance(outcome, Charge)
-        assert outcome.us <= 40_000  # 20 ms of CPU, and what passed before the first look
+        assert outcome.us <= 40_000  # 20 ms of CPU, and what passed before the first check
 
 
 def test_the_first_quarter_is_protected_like_the_rest() -> None:
@@ -216,7 +216,7 @@ def test_the_first_quarter_is_protected_like_the_rest() -> None:
 def test_a_late_first_look_is_the_referees_time_but_not_what_was_computed_meanwhile() -> None:
     play = Play()
     play.host.passes(cpu=10_000)
-    play.now_us = 90_000  # the event loop was blocked: the answer is read before the first look
+    play.now_us = 90_000  # the event loop was blocked: the answer is read before the first check
     assert play.answer() == Charge(25_000)
     play = Play(host=play.host)
     play.host.passes(cpu=80_000)
@@ -246,7 +246,7 @@ def test_an_answer_that_came_while_a_look_was_late_is_charged_until_it_was_due()
     assert play.due_us is not None
     play.host.referee_waited_us += 60_000
     play.now_us = play.due_us + 60_000
-    assert play.look(play.now_us) == []
+    assert play.check(play.now_us) == []
     play.now_us += 1_000
     assert play.answer() == Charge(play.now_us - 60_000)
 
@@ -257,7 +257,7 @@ def test_sleep_is_not_free_where_the_referee_waits_for_cpus_meanwhile(waits: flo
     play.go_on(660, S // 10, outside=200_000, referee_waited=round(waits * S / 10))
     answer = play.answer()
     assert isinstance(answer, Charge)
-    # An answer may have lain unread since the last look but one, or is not older.
+    # An answer may have lain unread since the last check but one, or is not older.
     free_us = 2 * GRACE_US + S // 10
     assert 66 * S - min(1, waits) * free_us <= answer.us <= 66 * S
 
@@ -273,7 +273,7 @@ def test_a_sleeper_on_a_busy_host_has_its_timeout_a_little_later() -> None:
 def test_no_timeout_is_called_while_an_answer_may_be_on_its_way_through_the_referee() -> None:
     play = Play()
     play.until(BUDGET_US - 1)
-    for number in range(1, 41):  # nobody is ready at a look, but the referee waited since the last
+    for number in range(1, 41):  # nobody is ready at a check, but the referee waited since the last
         play.host.referee_waited_us += 10_000
         play.until(BUDGET_US + number * 10_000)
     assert play.ended is None
@@ -451,7 +451,7 @@ def test_where_nothing_counts_as_denied_the_wall_is_charged() -> None:
     host = Host()
     timer = DecisionTimer(host)
     timer.start([(1, LEFT)], 0)
-    assert timer.look(timer.due_us or 0) == []
+    assert timer.check(timer.due_us or 0) == []
     host.passes(cpu=1_000, outside=180_000)
     assert timer.stop(1, 90_000) == Charge(90_000)
 

@@ -251,7 +251,7 @@ class BotProcess:
                     )
                 return None
             except TimeoutError:
-                for _, end in timer.look(self._clock.now_us()):
+                for _, end in timer.check(self._clock.now_us()):
                     return end
         return None
 

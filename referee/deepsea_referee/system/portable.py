@@ -89,7 +89,7 @@ LOOK_S = 1.0
 """The interval of checks of memory and processes; a check searches all processes of the machine."""
 _watchdog = Watchdog(LOOK_S)
 UNSEEN_US = BUSY_US + 1
-"""The wait of the referee that is assumed at the first look after a limit.
+"""The wait of the referee that is assumed at the first check after a limit.
 
 These systems do not count it. It is long enough to cause a second look.
 """
