@@ -161,7 +161,7 @@ def _page_game(
     from deepsea_web.assets import PageGame
 
     name = "record" if str(path) == "-" else path.name.removesuffix(".json")
-    return PageGame.of(record, f"{name}.json", analysis=analysis, notes=notes)
+    return PageGame.of_record(record, f"{name}.json", analysis=analysis, notes=notes)
 
 
 # ----- Charts

@@ -26,7 +26,7 @@ def test_marks_values_and_luck_are_shown(chromium: Browser, tmp_path: Path) -> N
         ChanceEvent(1, 0, (1, 2), tuple(Estimate(luck, 0) for luck in (0.3, -0.2, -0.1))),
         ChanceEvent(9, None, None, tuple(Estimate(luck, 0) for luck in (-0.1, 0.1, 0.0))),
     )
-    game = PageGame.of(record, "planted.json", analysis=replace(analysis, chances=luck))
+    game = PageGame.of_record(record, "planted.json", analysis=replace(analysis, chances=luck))
     page_file = tmp_path / "page.html"
     page_file.write_text("".join(game_page([game])), encoding="utf-8")
     with visited(chromium, page_file.as_uri()) as page:

@@ -25,7 +25,9 @@ from helpers.tiers import daily
 
 
 def page_of(*records: GameRecord, note: str = "") -> str:
-    games = [PageGame.of(record, f"game-{index:04}.json") for index, record in enumerate(records)]
+    games = [
+        PageGame.of_record(record, f"game-{index:04}.json") for index, record in enumerate(records)
+    ]
     return "".join(game_page(games, note))
 
 

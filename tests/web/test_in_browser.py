@@ -38,7 +38,7 @@ def timed(record: GameRecord) -> GameRecord:
 def write(folder: Path, *records: GameRecord) -> str:
     """The address of a page with these games, without a hash."""
     path = folder / "games.html"
-    games = [PageGame.of(record, f"game-{n:04}.json") for n, record in enumerate(records, 1)]
+    games = [PageGame.of_record(record, f"game-{n:04}.json") for n, record in enumerate(records, 1)]
     path.write_text("".join(game_page(games)), encoding="utf-8")
     return path.as_uri()
 

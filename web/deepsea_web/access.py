@@ -124,23 +124,16 @@ class Access:
         return self.origin + self.url(path, **query)
 
     def client(self, peer: str, forwarded: Sequence[str], *, direct: bool = True) -> str | None:
-        """Return the address of the client of a request; None if it is not answered.
+        """Return the address of the client that sends a request; None to refuse the request.
 
         peer       the address at the other end of the connection
         forwarded  the values of the X-Forwarded-For headers
         direct     False if the request looks as if a proxy had passed it on (see Gate)
         """
-        address = _address(peer)
         if self._trusts(peer):
-            # The proxy has added the last address; the client may have invented all others.
-            addresses = [*map(_address, ",".join(forwarded).split(","))]
-            if addresses[-1] is None:
-                # A malformed header must not make the client one of this machine, which has no
-                # limits: take the last address that is not loopback, or the proxy's own.
-                candidates = [address, *addresses] if forwarded else []
-                addresses = [known for known in candidates if known and not known.is_loopback]
-            return str(addresses[-1]) if addresses else UNKNOWN
-        if address is None or address.is_loopback:
+            return _forwarded_address(peer, forwarded)
+        address = _address(peer)
+        if address is None or address.is_loopback:  # a process on this machine
             return peer if direct else UNKNOWN
         return peer if self.everybody else None
 
@@ -148,13 +141,18 @@ class Access:
         """Return True if a request was passed on by a proxy that the operator has not named.
 
         header_names  the names of the request's headers, in lower case
+        direct        False if the request looks as if a proxy had passed it on (see Gate)
         """
         has_proxy_header = any(map(_PASSED_ON.fullmatch, header_names))
         is_passed_on = has_proxy_header or (self.is_local and not direct)
         return is_passed_on and not self._trusts(peer)
 
     def proxy_refusal(self, peer: str) -> str:
-        """Return the sentence for requests of an untrusted proxy, and log it the first time."""
+        """Return the sentence with which the requests of an untrusted proxy are refused.
+
+        It tells the operator how to trust the proxy. Only the first refusal of all is logged, so
+        that nobody can fill the log.
+        """
         sentence = (
             f"requests of a proxy at {peer or UNKNOWN} are refused: start the server with "
             f"--trusted-proxy {peer or 'ADDRESS'}, so that it knows whose requests they are"
@@ -253,27 +251,22 @@ def host_name(host: str) -> str:
 
 
 def _public_address(url: str) -> tuple[str, str, str]:
-    """Return the origin, the host and the prefix of a public address.
+    """Split a public address into its origin, its host name and its path, the site's prefix.
 
     Raises UserError unless it is an http or https URL with at most a host, a port and a plain path.
     """
     parts = urlsplit(url)
     try:
-        # A colon needs a port; `port` raises ValueError for one that is no number or too large.
-        is_port_valid = parts.port is not None or not parts.netloc.endswith(":")
+        # `port` raises ValueError for a port that is no number or too large.
+        has_port = parts.port is not None
+        is_port_valid = has_port or not parts.netloc.endswith(":")
     except ValueError:
         is_port_valid = False
     path = parts.path.rstrip("/")
     is_plain = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
-    if (
-        parts.scheme not in ("http", "https")
-        or not parts.hostname
-        or not (is_port_valid and is_plain)
-        or parts.query
-        or parts.fragment
-        or "@" in parts.netloc
-        or not url.isascii()
-    ):
+    has_other_parts = bool(parts.query or parts.fragment) or "@" in parts.netloc
+    is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii()
+    if not (is_url and is_port_valid and is_plain) or has_other_parts:
         raise UserError(
             f"--public-url {url!r} is no address such as https://host or https://host/prefix"
         )
@@ -289,13 +282,32 @@ def _proxy(text: str) -> Address:
 
 
 def _address(text: str) -> Address | None:
-    """Return the IP address in a text; None if it is none."""
+    """Return the IP address that a text is; None for any other text."""
     try:
         address = ip_address(text.strip())
     except ValueError:
         return None
-    # A socket for IPv6 and IPv4 writes IPv4 addresses as ::ffff:192.0.2.7.
-    return getattr(address, "ipv4_mapped", None) or address
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped  # a socket for both writes ::ffff:192.0.2.7 for 192.0.2.7
+    return address
+
+
+def _forwarded_address(proxy: str, forwarded: Sequence[str]) -> str:
+    """Return the address of the client for whom a trusted proxy has passed on a request.
+
+    It is the last one in the X-Forwarded-For headers, which the proxy has added: the client may
+    have invented all others.
+    """
+    addresses = [*map(_address, ",".join(forwarded).split(","))]
+    if addresses[-1] is not None:
+        return str(addresses[-1])
+    if not forwarded:
+        return UNKNOWN
+    # The header is malformed. It must not make the client one of this machine, which has no
+    # limits: take the last address that is not loopback, or the proxy's own.
+    candidates = [_address(proxy), *addresses]
+    remote = [address for address in candidates if address and not address.is_loopback]
+    return str(remote[-1]) if remote else UNKNOWN
 
 
 # ------------------------------------------------------------- texts and origins of requests
@@ -304,20 +316,21 @@ _NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def check_texts(where: str, document: object) -> None:
-    """Raise UserError if a document has a text that no store and no page can hold.
+    """Raise UserError if a text in a document has a character that the store cannot hold.
 
-    Texts are looked for at every depth of lists and objects, also among keys. `where` names the
-    document in the error.
+    Such are control characters and halves of surrogate pairs. Texts are checked at every depth of
+    lists and objects, also keys. `where` names the document in the error.
     """
-    values = [document]
-    while values:
-        match values.pop():
+    unchecked = [document]
+    while unchecked:
+        match unchecked.pop():
             case str() as text if _NO_TEXT.search(text):
                 raise UserError(f"{where} has a control character, or half of a surrogate pair")
             case list() | tuple() as items:
-                values.extend(items)
+                unchecked.extend(items)
             case dict() as table:
-                values.extend((*table, *table.values()))
+                unchecked.extend(table.keys())
+                unchecked.extend(table.values())
 
 
 def check_address(scope: Scope) -> None:
@@ -329,23 +342,27 @@ def check_address(scope: Scope) -> None:
 def is_foreign(request: Request, access: Access) -> bool:
     """Return True if the browser's headers say that a page of another site sends the request.
 
-    Programs send neither header, and are not foreign.
+    Programs other than browsers send neither header, and are not foreign.
     """
     fetch_sites = request.headers.getlist("sec-fetch-site")
     origins = request.headers.getlist("origin")
+    # A header that is missing says nothing; one that is there twice is foreign, too.
     is_same_site = fetch_sites in ([], ["same-origin"])
     is_same_origin = origins in ([], [_origin(request, access)])
     return not (is_same_site and is_same_origin)
 
 
 def _origin(request: Request, access: Access) -> str:
-    """Return the origin of the site as the browser of a request knows it."""
+    """Return the origin, such as `https://example.org`, that a browser knows the site by.
+
+    A site on this machine has several names, and through a tunnel another port than its own: for
+    it the origin follows from the host that the request names.
+    """
     scheme, _, host = access.origin.partition("://")
     requested_host = request.headers.get("host", "").lower()
     if host_name(host) in LOOPBACK and host_name(requested_host) in LOOPBACK:
-        # This machine has several names, and through a tunnel the port may be another one.
         host = requested_host
-    # Browsers leave out the usual port of a scheme.
+    # Browsers leave out the port if it is the usual one of the scheme.
     return f"{scheme}://{host.removesuffix(_USUAL_PORTS[scheme])}"
 
 
@@ -398,9 +415,13 @@ class Connection(H11Protocol):
         self._opened = opened
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection, and wait for a request; refuse one too many of an address."""
+        """Count a new connection under its address, and wait for a request on it.
+
+        If the address has too many connections, respond with 429 and hang up.
+        """
         super().connection_made(transport)
-        # `pause_writing` is called as soon as the system does not take all bytes at once.
+        # With this limit `pause_writing` is called as soon as the client reads too slowly for the
+        # system to take all bytes, and so the time limit for reading begins.
         transport.set_write_buffer_limits(high=1)
         peer = self.client[0] if self.client else ""
         if not self._access.is_shared(peer):
@@ -425,16 +446,16 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request: the first one starts the time limit, the last one ends it."""
-        super().data_received(data)
+        super().data_received(data)  # begins the response once the request is whole
         if self._is_answering():
             self._stop_waiting()
-        elif self._request_timer is None:
+        elif self._request_timer is None:  # the first bytes after a former response
             self._wait_for_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the time limits, and count the connection no longer."""
         self._stop_waiting()
-        self.resume_writing()
+        self.resume_writing()  # stops the time limit for reading
         if self._source is not None:
             self._opened[self._source] -= 1
             if not self._opened[self._source]:
@@ -492,8 +513,9 @@ def listen(host: str, port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"--host {host} --port {port}: {reason}") from None
 
-    # Accepted connections inherit it. Without it a page of two parts would wait 40 ms, until the
-    # reader has acknowledged the first; asyncio sets it only on sockets that name their protocol.
+    # Accepted connections inherit this option. Without it the second part of a page would wait 40
+    # ms, until the reader has acknowledged the first; asyncio sets the option only on sockets that
+    # name their protocol.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -512,26 +534,29 @@ class Certificate:
         self._settings = self._read()
 
     def context(self) -> ssl.SSLContext:
-        """Return TLS settings whose handshakes use the files as they are at that time."""
+        """Return TLS settings with which each handshake uses the files as they are by then."""
         settings = self._read()
 
         def use_current(
             handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
         ) -> None:
+            """Replace the settings of one handshake."""
             handshake.context = self._current_settings()
 
-        settings.sni_callback = use_current  # called in every handshake, with or without a name
+        # Meant for servers with several names, it is called in every handshake, also without one.
+        settings.sni_callback = use_current
         return settings
 
     def _current_settings(self) -> ssl.SSLContext:
         """Return the TLS settings with the files as they are now.
 
-        If the files have changed and cannot be used, the last usable ones stay, and a warning is
-        logged once.
+        If the files have changed and cannot be used, the settings with the former files stay, and a
+        warning is logged once.
         """
         with self._lock:
             states = self._file_states()
             if states != self._states:
+                # Noted even if the files turn out to be wrong, so that they are read only once.
                 self._states = states
                 try:
                     self._settings = self._read()
@@ -540,7 +565,10 @@ class Certificate:
             return self._settings
 
     def _read(self) -> ssl.SSLContext:
-        """Return TLS settings with the files as they are. Raises UserError if they are wrong."""
+        """Return TLS settings with the files as they are.
+
+        Raises UserError if a file cannot be read, or if the two are no certificate and its key.
+        """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.set_ciphers(CIPHERS)
         try:

@@ -52,7 +52,11 @@ EXPORTED = {
 """The names that the viewer's script exports, by module."""
 OWN = ("join.js", "copy.js", "submit.js", "submission.js")
 """The scripts of the pages for people with an account; each page works without its script."""
-_IMPORT = re.compile(r'^import (?:\* as (\w+)|(\{[^}]*\})) from "\./(\w+)\.js";\n', re.MULTILINE)
+_IMPORT = re.compile(
+    r'^import (?:\* as (?P<alias>\w+)|(?P<names>\{[^}]*\})) from "\./(?P<module>\w+)\.js";\n',
+    re.MULTILINE,
+)
+"""An import of a whole module under an alias, or of the names in braces."""
 _EXPORT = re.compile(r"^export (?:async )?(?:function|const) (\w+)", re.MULTILINE)
 COLUMNS = 8
 """Number of spaces in a row: a row of the opening has one level, and fits a narrow screen."""
@@ -74,7 +78,10 @@ _WIDTH = 2 * LEFT + PITCH * (COLUMNS - 1)
 
 @cache
 def script() -> str:
-    """Return the viewer as one ES module, which exports the names in EXPORTED."""
+    """Return the viewer as one ES module, which exports the names in EXPORTED.
+
+    Within it each module of the viewer is a constant, such as `$board`, with its exports.
+    """
     layout = json.dumps(LAYOUT, separators=(",", ":"))
     parts = [f"const $layout = {{ LAYOUT: {layout} }};", *map(_module_function, MODULES)]
     for module, names in EXPORTED.items():
@@ -162,15 +169,20 @@ def _site_file(name: str) -> str:
 
 
 def _module_function(module: str) -> str:
-    """Return a module of the viewer as a constant, `$` and its name, that holds its exports.
+    """Return a module of the viewer as the definition of a constant, such as `$board`.
 
-    The module's code stands in a function of its own, so that its names do not meet those of other
-    modules; an import becomes an access to the constant of the imported module.
+    The constant is an object with the module's exports. The module's code stands in a function of
+    its own, so that its other names do not meet those of other modules.
     """
+
+    def assignment(imported: re.Match[str]) -> str:
+        """Return an import as an assignment from the constant of the imported module."""
+        target = imported["alias"] or imported["names"]
+        return f"const {target} = ${imported['module']};\n"
+
     text = file_text(f"viewer/{module}.js")
     exports = _EXPORT.findall(text)
-    # Groups of an import: the name for the whole module, or the names in braces; the module.
-    text = _IMPORT.sub(lambda match: f"const {match[1] or match[2]} = ${match[3]};\n", text)
+    text = _IMPORT.sub(assignment, text)
     text = re.sub(r"^export ", "", text, flags=re.MULTILINE)
     code = f"{_minified(text)}return {{ {', '.join(exports)} }};\n"
     return f"const ${module} = (() => {{\n{code}}})();"
@@ -211,13 +223,16 @@ def _environment() -> Environment:
 
 
 def _space_middles() -> list[list[int]]:
-    """Return the middle of each space, as x and y, in rows that go right and left by turns."""
+    """Return the middle of each space of the trail, as x and y.
+
+    The trail goes down row by row, in turn to the right and to the left, and each row is a wave.
+    """
     middles = []
     for index in range(len(CHIPS)):
         row, step = divmod(index, COLUMNS)
         goes_left = row % 2 == 1
         column = COLUMNS - 1 - step if goes_left else step
-        wave = round(WAVE * math.sin(1.3 * column))
+        wave = round(WAVE * math.sin(1.3 * column))  # about one and a half waves in a row
         middles.append([LEFT + PITCH * column, TOP + ROW * row + wave])
     return middles
 
@@ -235,11 +250,12 @@ def _polygon(corners: int, radius: float, rotation: float = 0.0) -> str:
 
 
 def _level_shapes() -> dict[str, str]:
-    """Return the shape of each level, from a triangle to a hexagon, as the data of an SVG path.
+    """Return the shape of the chips of each level, as the data of an SVG path.
 
-    All stand on an edge, so shapes with an even number of corners are turned by half a corner.
+    Level 1 is a triangle, level 4 a hexagon. All stand on an edge, so shapes with an even number of
+    corners are turned by half a corner.
     """
-    # A triangle looks smaller than a hexagon of the same radius.
+    # The fewer corners, the larger: a triangle looks smaller than a hexagon of the same radius.
     radius = {1: RADIUS + 10, 2: RADIUS + 6, 3: RADIUS + 3, 4: RADIUS + 1}
     shapes = {}
     for level in LEVELS:
@@ -308,7 +324,7 @@ class PageGame:
     """The name under which the record is downloaded."""
 
     @classmethod
-    def of(
+    def of_record(
         cls,
         record: GameRecord,
         file: str,
@@ -317,24 +333,28 @@ class PageGame:
         analysis: GameAnalysis | None = None,
         notes: Mapping[int, Note] | None = None,
     ) -> PageGame:
-        """Return the game of a record.
+        """Replay a record, and return the game for the viewer.
 
         file      the name under which the record is downloaded
-        packed    True if the views come with the game; a server sends them on request instead
+        packed    True to add what a watcher and each seat may see; a server sends that on request
         analysis  the analysis of the game, which is added to the frames
         notes     the notes of bots, by the number of the decision, which are added to the frames
-        Raises InvalidRecord if the re-run of the record differs.
+        Raises InvalidRecord if the game comes out differently from the record.
         """
         game = replayed(record)
-        everything = frames_of(game)
-        viewers: list[Viewer] = ["watcher", *range(len(record.seats))] if packed else []
-        frames_of_viewers = [frames_of(game, viewer) for viewer in viewers]
-        views = {frames["viewer"]: pack(everything, frames) for frames in frames_of_viewers}
+        frames = frames_of(game)
+        views: dict[str, Any] = {}
+        if packed:
+            viewers: list[Viewer] = ["watcher", *range(len(record.seats))]
+            for viewer in viewers:
+                seen_frames = frames_of(game, viewer)
+                views[seen_frames["viewer"]] = pack(frames, seen_frames)
+        # Added only now, since `pack` compares frames without analysis and notes.
         if analysis is not None:
-            everything = with_analysis(everything, analysis)
+            frames = with_analysis(frames, analysis)
         if notes:
-            everything = with_notes(everything, notes)
-        return cls(everything, views, record.to_json(), one_line(file, 120))
+            frames = with_notes(frames, notes)
+        return cls(frames, views, record.to_json(), one_line(file, 120))
 
     @property
     def verify(self) -> str:
@@ -348,7 +368,7 @@ class PageGame:
 
     @property
     def result(self) -> str:
-        """The placement, name, seat and points of each bot, best first."""
+        """The result in words: the placement, name, seat and points of each bot, best first."""
         result, seats = self.frames["result"], self.frames["seats"]
         placements = result["placements"]
         best_first = sorted(range(len(placements)), key=lambda seat: placements[seat])
@@ -360,11 +380,15 @@ class PageGame:
 
     @property
     def story(self) -> list[str]:
-        """The lines of the game in words, as the terminal prints it; turns have their number."""
-        return [
-            f"{frame['t']:4} {text}" if is_turn(text) else text
+        """The sentences that tell the game, as the terminal prints them; a turn has its number."""
+        sentences = [
+            (frame["t"], sentence)  # `t` is the number of the turn
             for frame in self.frames["frames"]
-            for text in frame["say"]
+            for sentence in frame["say"]
+        ]
+        return [
+            f"{turn_number:4} {sentence}" if is_turn(sentence) else sentence
+            for turn_number, sentence in sentences
         ]
 
     def data(self) -> dict[str, Any]:
@@ -379,9 +403,11 @@ class PageGame:
 
 
 def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
-    """Return the self-contained page of games, in pieces of HTML.
+    """Return a page with games and the viewer, which needs no other file, in pieces of HTML.
 
-    note  a sentence on games that are left out
+    The page's own policy allows no script and no style sheet but those in it, by their digests.
+
+    note  a sentence on games that are left out; "" if there are none
     """
     program, style_sheet = script() + START, styles()
     policy = (
@@ -395,7 +421,7 @@ def game_page(games: Sequence[PageGame], note: str = "") -> Iterable[str]:
         policy=policy,
         script=program,
         styles=style_sheet,
-        data=data_block,
+        data=data_block,  # a function, which the template calls with each game
     )
 
 
@@ -457,13 +483,17 @@ def pack(everything: Frames, view: Frames) -> dict[str, Any]:
 
 
 def _without_values(position: str, banks: list[str]) -> str:
-    """Return a written position without values of chips, and with these banks of the seats."""
+    """Return a position in notation without the values of chips, and with other banks.
+
+    banks  the bank of each seat in notation; "" for an empty one
+    """
     without_values = _VALUE.sub("", position)
     # Without values the chips of a stack are written without commas.
     without_commas = _STACK.sub(lambda match: match[0].replace(",", ""), without_values)
-    trail, divers, clock = without_commas.split("|")
-    with_banks = [
-        diver.partition("/")[0] + (f"/{bank}" if bank else "")
-        for diver, bank in zip(divers.split(), banks, strict=True)
-    ]
-    return f"{trail}| {' '.join(with_banks)} |{clock}"
+    # A position is "trail | divers | air"; a diver's bank stands after a slash.
+    trail, divers, air = without_commas.split("|")
+    new_divers: list[str] = []
+    for diver, bank in zip(divers.split(), banks, strict=True):
+        diver_alone = diver.partition("/")[0]
+        new_divers.append(f"{diver_alone}/{bank}" if bank else diver_alone)
+    return f"{trail}| {' '.join(new_divers)} |{air}"

@@ -68,32 +68,43 @@ class PlotSums:
         self._name_indices = range(len(names)) if name_indices is None else name_indices
 
     def add(self, result: GameResult, record: GameRecord) -> None:
-        """Add a game to the sums: placements, times of decisions, and dives of each seat.
-
-        The dives of a seat that forfeited are left out, since the referee played them.
-        """
+        """Add a game to the sums: placements, times of decisions, and dives of each seat."""
         self.games += 1
         bots = [self.bots[self._name_indices[bot]] for bot in result.seats]  # by seat
         for seat, placement in enumerate(result.placements):
             bots[seat].placements[seat, placement] += 1
-        times: list[list[int]] = [[] for _ in bots]
-        # A fault outside a decision means that the bot was not asked, so it has no time.
-        unasked = {report.decision for report in result.faults if report.when != "decision"}
-        for number, decision in enumerate(record.decisions):
-            if number not in unasked:
-                times[decision.seat].append(decision.us)
-        for bot, seat_times in zip(bots, times, strict=True):
-            bot.times.add(seat_times)
-        forfeited = {forfeit.seat for forfeit in record.forfeits}
-        for seat, dive in seat_dives(replay(record).events, len(bots)):
-            if seat in forfeited:
-                continue
-            bots[seat].dives += 1
-            bots[seat].home += dive.home
-            if dive.turned is not None:
-                bots[seat].turned[dive.turned] += 1
-            if dive.drowned is not None:
-                bots[seat].drowned[dive.drowned] += 1
+        _add_times(bots, result, record)
+        _add_dives(bots, record)
+
+
+def _add_times(bots: Sequence[BotFigures], result: GameResult, record: GameRecord) -> None:
+    """Add the times of a game's decisions to the sums of its bots, which are given by seat."""
+    times_us: list[list[int]] = [[] for _ in bots]
+    # A fault outside a decision means that the bot was not asked, so the decision has no time.
+    unasked = {report.decision for report in result.faults if report.when != "decision"}
+    for number, decision in enumerate(record.decisions):
+        if number not in unasked:
+            times_us[decision.seat].append(decision.us)
+    for bot, seat_times_us in zip(bots, times_us, strict=True):
+        bot.times.add(seat_times_us)
+
+
+def _add_dives(bots: Sequence[BotFigures], record: GameRecord) -> None:
+    """Add the dives of a game to the sums of its bots, which are given by seat.
+
+    The dives of a seat that forfeited are left out, since the referee played them.
+    """
+    forfeited_seats = {forfeit.seat for forfeit in record.forfeits}
+    for seat, dive in seat_dives(replay(record).events, len(bots)):
+        if seat in forfeited_seats:
+            continue
+        bot = bots[seat]
+        bot.dives += 1
+        bot.home += dive.home
+        if dive.turned is not None:
+            bot.turned[dive.turned] += 1
+        if dive.drowned is not None:
+            bot.drowned[dive.drowned] += 1
 
 
 class SeatDive(NamedTuple):
@@ -108,27 +119,34 @@ class SeatDive(NamedTuple):
 
 
 def seat_dives(events: Sequence[EngineEvent], players: int) -> Iterator[tuple[int, SeatDive]]:
-    """Yield each dive of each seat of a finished game, with the number of the seat."""
-    last_turns: dict[int, TurnPlayed] = {}  # of the present dive, by seat
-    turned: dict[int, Depth] = {}
+    """Yield the number of the seat and its dive, for each dive and seat of a finished game."""
+    # Of the present dive, by seat: the last turn, and the depth where the diver turned back.
+    last_turns: dict[int, TurnPlayed] = {}
+    turn_depths: dict[int, Depth] = {}
     air = 0
     for event in events:
         match event:
             case DiveBegan():
-                last_turns, turned, air = {}, {}, event.air
-            case TurnPlayed():
-                last_turns[event.seat], air = event, max(0, event.air)
+                last_turns, turn_depths = {}, {}
+                air = event.air
+            case TurnPlayed(seat=seat):
+                last_turns[seat] = event
+                air = max(0, event.air)
                 if event.declare == "back" and event.from_space is not None:
-                    turned[event.seat] = Depth(event.from_space, air)
+                    turn_depths[seat] = Depth(event.from_space, air)
             case CleanedUp():  # the end of a dive
                 for seat in range(players):
-                    last_turn = last_turns.get(seat)
-                    home, space = False, 0
-                    if last_turn is not None:
-                        home, space = last_turn.home, last_turn.to_space
-                    # A diver that never left the submarine is neither home nor drowned.
-                    drowned = Depth(space, air) if space and not home else None
-                    yield seat, SeatDive(home, turned.get(seat), drowned)
+                    yield seat, _seat_dive(last_turns.get(seat), turn_depths.get(seat), air)
+
+
+def _seat_dive(last_turn: TurnPlayed | None, turned: Depth | None, air: int) -> SeatDive:
+    """Return a seat's dive by its last turn, None if it had none, and the air at the dive's end."""
+    if last_turn is None:
+        return SeatDive(home=False, turned=turned, drowned=None)
+    # A diver that never left the submarine, space 0, is neither home nor drowned.
+    has_drowned = not last_turn.home and last_turn.to_space > 0
+    drowned = Depth(last_turn.to_space, air) if has_drowned else None
+    return SeatDive(last_turn.home, turned, drowned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +195,9 @@ _PERCENTILES = (50, 90, 99)
 
 
 def dives(data: PlotData) -> Chart:
-    """Draw the depths at which each bot turned back and drowned."""
+    """Draw the depths at which each bot turned back and drowned, one bot below the other."""
     drawing = Drawing()
+    # The legend: the two marks with their meanings, in one line.
     drawing.circle(6, 5, 4.5, "turned")
     drawing.text(14, 9, "turned back here", "small")
     drawing.cross(126, 5, 4, "drowned")
@@ -223,15 +242,19 @@ def _draw_dives(drawing: Drawing, bot: BotFigures) -> None:
     highest_count = max((*bot.turned.values(), *bot.drowned.values()), default=1)
 
     def draw_marks(
-        depths: Counter[Depth], draw: Callable[..., None], looks: str, happened: str
+        depths: Counter[Depth], draw: Callable[..., None], style: str, event: str
     ) -> None:
-        """Draw a mark at each depth, larger where something `happened` more often."""
+        """Draw a mark at each depth, the larger the more often an event happened there.
+
+        draw   the method that draws a mark in a style of the style sheet, with a tip
+        event  the event in the words of the tip, such as "turned back"
+        """
         for depth, count in sorted(depths.items()):
             # The area of a mark shows the count, so its radius grows with the square root.
             radius = max(1.2, _LARGEST * math.sqrt(count / highest_count))
             location = f"space {depth.space}, {depth.air} air"
-            tip = f"{bot.name}: {happened} {count} times at {location}"
-            draw(x(depth.space), y(depth.air), radius, looks, tip)
+            tip = f"{bot.name}: {event} {count} times at {location}"
+            draw(x(depth.space), y(depth.air), radius, style, tip)
 
     draw_marks(bot.turned, drawing.circle, "turned", "turned back")
     draw_marks(bot.drowned, drawing.cross, "drowned", "drowned")
@@ -239,7 +262,7 @@ def _draw_dives(drawing: Drawing, bot: BotFigures) -> None:
 
 
 def _dives_line(bot: BotFigures) -> str:
-    """Return the dives of a bot in words, for its area and the description of the chart."""
+    """Return how a bot's dives ended, in words, for its area and the chart's description."""
     if not bot.dives:
         return "no dive of its own"
     home = percent(bot.home, bot.dives)
@@ -297,23 +320,27 @@ def placements(data: PlotData) -> Chart:
 
 
 def _legend(drawing: Drawing, seats: int) -> None:
-    """Draw the colour of each placement with its name, in one line."""
+    """Draw a square in the colour of each placement, with its name, in one line."""
     x = float(_BAR)
     for place in range(1, seats + 1):
         drawing.rect(x, drawing.y, 10, 10, f"place{_shade(place, seats)}")
         drawing.text(x + 14, drawing.y + 9, _ordinal(place), "small")
-        x += (RIGHT - _BAR) / max(seats, 4)
+        x += (RIGHT - _BAR) / max(seats, 4)  # with few seats they stay close together
     drawing.y += 10
 
 
 def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> None:
-    """Draw a bar whose parts are a bot's placements in a seat; `counts` begins with the first."""
-    games, x = sum(counts), float(_BAR)
+    """Draw a bar with a part for each placement of a bot in a seat.
+
+    counts  the number of games with each placement, from the first placement on
+    """
+    games = sum(counts)
+    x = float(_BAR)  # the left edge of the next part
     drawing.text(0, drawing.y + 11, f"seat {SEAT_LETTERS[seat]}", "label")
     for place, count in enumerate(counts, 1):
-        width = (RIGHT - _BAR) * count / games
         if not count:
             continue
+        width = (RIGHT - _BAR) * count / games
         share = percent(count, games)
         shade = _shade(place, len(counts))
         drawing.rect(
@@ -325,6 +352,7 @@ def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> Non
             f"{bot.name}, seat {SEAT_LETTERS[seat]}: {_ordinal(place)} in {count} of {games} games",
         )
         if width > _LABEL_WIDTH:
+            # A wide part is labelled "1st 40 %", a narrower one "40".
             is_wide = width > 3 * _LABEL_WIDTH
             label = f"{_ordinal(place)} {share}" if is_wide else share.removesuffix(" %")
             drawing.text(x + width / 2, drawing.y + 11, label, f"on{shade}", anchor="middle")
@@ -419,9 +447,10 @@ def _times_line(bot: BotFigures) -> str:
     """Return the decision times of a bot in words, for its area and the chart's description."""
     if not bot.times.count:
         return "no decisions"
-    median, tail = (_time_text(bot.times.quantile_us(percentile)) for percentile in (50, 99))
+    median = _time_text(bot.times.quantile_us(50))
+    percentile_99 = _time_text(bot.times.quantile_us(99))
     slowest = _time_text(bot.times.slowest_us)
-    return f"median {median}, 99 % within {tail}, slowest {slowest}"
+    return f"median {median}, 99 % within {percentile_99}, slowest {slowest}"
 
 
 def _times_row(bot: BotFigures) -> list[str]:

@@ -145,19 +145,12 @@ class Slots:
 
         Slots with the key None are limited only by the maximum in all.
         """
+        most_of_key, most_of_all = self._limits()
         open_of_key = 0 if key is None else self._open[key]
-        most_of_key, most = self._limits()
-        is_key_full = open_of_key >= most_of_key
-        if is_key_full or self.open >= most:
-            self.refused += 1
-            if setting := self.closed_by:
-                sentence = f"this ladder does not do that: its operator has set `{setting}` to 0"
-                raise ApiError(RefusalKind.EXHAUSTED, sentence)
-            if is_key_full:
-                sentence = self._too_many_of_key.format(open_of_key)
-            else:
-                sentence = self._too_many.format(self.open)
-            raise ApiError(RefusalKind.EXHAUSTED, sentence, self._retry_s)
+        if open_of_key >= most_of_key:
+            raise self._refusal(self._too_many_of_key.format(open_of_key))
+        if self.open >= most_of_all:
+            raise self._refusal(self._too_many.format(self.open))
         self._open[key] += 1
         try:
             yield
@@ -165,6 +158,18 @@ class Slots:
             self._open[key] -= 1
             if not self._open[key]:
                 del self._open[key]
+
+    def _refusal(self, sentence: str) -> ApiError:
+        """Count a refusal, and return it with a sentence that says which slots are all in use.
+
+        If a setting is 0, so that no slot is ever free, the sentence names the setting instead.
+        """
+        self.refused += 1
+        setting = self.closed_by
+        if setting:
+            sentence = f"this ladder does not do that: its operator has set `{setting}` to 0"
+            return ApiError(RefusalKind.EXHAUSTED, sentence)
+        return ApiError(RefusalKind.EXHAUSTED, sentence, self._retry_s)
 
 
 class Gateway:
@@ -225,11 +230,11 @@ class Gateway:
     # ------------------------------------------------------------------------------- who calls
 
     async def caller(self, headers: Sequence[str], address: str, *, secret: bool) -> Caller:
-        """Return the caller of a request, and count the call in its rate.
+        """Return the caller of a request, and count the call in the caller's rate.
 
         headers  the values of the header `authorization`; none for a visitor
         address  the network address of the request
-        secret   True if nobody else can read what the client sends
+        secret   True if nobody else can read the request; a token is refused otherwise
         Raises ApiError for a token that is not valid, and beyond a rate.
         """
         if headers:
@@ -292,12 +297,13 @@ class Gateway:
     ) -> AsyncGenerator[Batch]:
         """Call a method that has many answers, and yield them in batches as they come.
 
-        While nothing is new, a batch without answers comes now and then.
+        While nothing is new, a batch without answers comes now and then. Raises ApiError if too
+        many streams or downloads are open.
         """
         check_call(self.service, caller, method)
         if method.flow is Flow.EVENTS:
             slot = self.stream_slot(caller.address)
-        else:
+        else:  # lines of an export, or parts of a file
             slot = self._download_slot(caller)
         with slot:
             async for batch in self._answers(caller, method, fields):
@@ -318,21 +324,23 @@ class Gateway:
     ) -> AsyncGenerator[Batch]:
         """Receive and submit an archive, then yield the answers of its check in batches.
 
-        On a ladder without streams only the first batch is yielded.
+        If the operator has turned streams off, only the first batch is yielded, so that no stream
+        stays open during the check.
 
         announced  the archive as the request's header describes it
         """
-        has_streams = not self.streams.closed_by
-        slot = self.stream_slot(caller.address) if has_streams else nullcontext()
-        with slot, ExitStack() as until_stored:
-            until_stored.enter_context(self.uploading(caller))
-            file = until_stored.enter_context(SpooledTemporaryFile(max_size=PART))
+        streams_are_off = bool(self.streams.closed_by)
+        stream_slot = nullcontext() if streams_are_off else self.stream_slot(caller.address)
+        with stream_slot, ExitStack() as receiving:
+            receiving.enter_context(self.uploading(caller))
+            file = receiving.enter_context(SpooledTemporaryFile(max_size=PART))
             archive = await self._received(caller, announced, request, file)
             async for batch in self._answers(caller, METHODS["submit"], {"archive": archive}):
-                # The archive is stored now: free the file and the slot during the check.
-                until_stored.close()
+                # The first answer says that the archive is stored: free its file and the slot of
+                # the upload now, since the check takes long. To close them again does nothing.
+                receiving.close()
                 yield batch
-                if not has_streams:
+                if streams_are_off:
                     return
 
     async def _received(
@@ -340,13 +348,14 @@ class Gateway:
     ) -> Archive:
         """Receive an upload into the file, and return its archive.
 
-        If the archive is a submission already, its bytes are read but not stored, and `announced`
-        is returned. Raises ApiError if the upload is refused or breaks off.
+        If the archive is a submission already, because its sender repeats an upload, its bytes are
+        read but not written to the file, and `announced` is returned. Raises ApiError if the upload
+        is refused or breaks off.
         """
         ladder = LocalLadder(self.service, caller)
         parts = upload_parts(request, self.service.limits, self.clock)
         is_known = await self.in_thread(lambda: ladder.is_known(announced))
-        checked_us = self.clock.now_us()
+        checked_us = self.clock.now_us()  # the time when the token was last checked
         try:
             async for part in at_most(parts, announced.size):
                 checked_us = await self.recheck(caller, checked_us)
@@ -375,7 +384,7 @@ class Gateway:
         Raises ApiError when the caller's token or session ends meanwhile.
         """
         answers = await self.in_thread(lambda: iter(self._call(caller, method, fields)))
-        checked_us = self.clock.now_us()
+        checked_us = self.clock.now_us()  # the time when the token or session was last checked
         try:
             while not self.closing.is_set():
                 batch = await self.in_thread(lambda: _next_batch(answers))
@@ -388,14 +397,15 @@ class Gateway:
         finally:
             close = getattr(answers, "close", None)  # only generators have it
             if close is not None:
+                # In a thread, as its other steps; not awaited, since this task may be cancelled.
                 self._threads.submit(close)
 
     async def recheck(self, caller: Caller, checked_us: int) -> int:
-        """Check again that the caller's token or session is valid, if RECHECK_US have passed.
+        """Check the caller's token or session again, unless that was done in the last RECHECK_US.
 
         checked_us  the time of the last check
-        Returns the time of the last check, which is now if there was one. Raises ApiError if the
-        token or session has ended.
+        Returns the time of the last check: now if this was one, else `checked_us`. Raises ApiError
+        if the token or session has ended.
         """
         now_us = self.clock.now_us()
         if now_us - checked_us < RECHECK_US:
@@ -405,11 +415,15 @@ class Gateway:
         return now_us
 
     async def _pause(self, until_us: int) -> None:
-        """Wait before the store is polled again, but not beyond `until_us` or the server's end."""
+        """Wait before the store is polled again, but not beyond `until_us` or the server's end.
+
+        The more streams are open, the longer is the pause of each, so that all streams together
+        take a bounded part of a core.
+        """
         pause_us = max(POLL_US, self.streams.open * POLL_PER_STREAM_US)
-        pause_us = min(pause_us, until_us - self.clock.now_us())
+        left_us = max(0, until_us - self.clock.now_us())
         with suppress(TimeoutError):
-            async with time_limit(self.clock, max(pause_us, 0)):
+            async with time_limit(self.clock, min(pause_us, left_us)):
                 await self.closing.wait()
 
     def stream_slot(self, address: str) -> AbstractContextManager[None]:
@@ -422,8 +436,8 @@ class Gateway:
     def _download_slot(self, caller: Caller) -> AbstractContextManager[None]:
         """Return a context that holds the slot of an export or a download.
 
-        An author, or else an address, has few of them, since a download keeps a whole archive in
-        memory for as long as its reader takes.
+        An author has few of these slots, and so has the address of a visitor: a download keeps a
+        whole archive in memory for as long as its reader takes.
         """
         return self.heavy.hold(caller.author_id or _slot_key(caller.address))
 
@@ -445,7 +459,10 @@ class Gateway:
 
 
 def logged_refusal(error: Exception) -> ApiError:
-    """Return the refusal that a caller gets for an error, and log an error of this program."""
+    """Return the refusal that a caller over HTTP gets for an error.
+
+    If the error is a fault of this program, its cause is logged, which the refusal does not name.
+    """
     refusal = refusal_of(error)
     if refusal.kind is RefusalKind.INTERNAL:
         cause = error.__cause__ or error
@@ -462,13 +479,16 @@ def _slot_key(address: str) -> str | None:
 
 
 def _next_batch(answers: Iterator[Any]) -> Batch:
-    """Take the next answers of a stream, until it yields None, ends, or BATCH are there."""
-    batch: list[Any] = []
+    """Take the next answers of a stream, BATCH at most, and return them as a batch.
+
+    A batch has fewer answers if the stream ends, or if it yields None, which stands for no news.
+    """
+    next_answers: list[Any] = []
     for answer in islice(answers, BATCH):
         if answer is None:
-            return Batch(batch, is_quiet=True)
-        batch.append(answer)
-    return Batch(batch, is_last=len(batch) < BATCH)
+            return Batch(next_answers, is_quiet=True)
+        next_answers.append(answer)
+    return Batch(next_answers, is_last=len(next_answers) < BATCH)
 
 
 # ------------------------------------------------------------- routes of requests, for the metrics
@@ -478,18 +498,24 @@ ROUTE = "deepsea.route"
 
 
 def name_routes(routes: Iterable[BaseRoute], root: str = "") -> None:
-    """Make each route add its path below `root` to the scopes of its requests, for the metrics.
+    """Make each route name itself in the requests that it takes, so that metrics can count them.
 
-    The path has the names of parameters, such as `/bots/{bot}`, not their values.
+    The name is the path of the route below `root`, with the names of parameters, not their values,
+    such as `/bots/{bot}`. It is added to the list in the request's scope under the key ROUTE.
     """
     for route in routes:
         if isinstance(route, Route):
+            # The route's application is wrapped in one that adds the name first.
             route.app = partial(_run_named, route.app, f"{root}{route.path}")
 
 
-async def _run_named(app: ASGIApp, path: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run an ASGI application after adding its route's path to the scope, if a list is there."""
-    scope.get(ROUTE, []).append(path)
+async def _run_named(app: ASGIApp, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Add the name of a route to the list in a request's scope, and run the route's application.
+
+    A request that is not counted has no such list.
+    """
+    if ROUTE in scope:
+        scope[ROUTE].append(name)
     await app(scope, receive, send)
 
 
@@ -506,12 +532,14 @@ async def upload_parts(
 ) -> AsyncGenerator[bytes]:
     """Yield the body of an upload in parts, as they arrive.
 
-    Raises ApiError if it is too slow, ClientDisconnect if its sender has left.
+    Raises ApiError if the upload is too slow, ClientDisconnect if its sender has left.
     """
 
-    def allowed_us(received: int) -> int:
-        at_minimum_speed_us = _START_US + _SECOND_US * received // limits.upload_bytes_per_second
-        return min(_SECOND_US * limits.upload_seconds, at_minimum_speed_us)
+    def allowed_us(received_bytes: int) -> int:
+        """Return the time after its beginning by which the upload has to make progress again."""
+        at_minimum_speed_us = _SECOND_US * received_bytes // limits.upload_bytes_per_second
+        whole_upload_us = _SECOND_US * limits.upload_seconds
+        return min(_START_US + at_minimum_speed_us, whole_upload_us)
 
     try:
         async for part in body_parts(request, clock, allowed_us):
@@ -528,12 +556,16 @@ async def upload_parts(
 def archive_in(file: IO[bytes], bot: str, key: str) -> Archive:
     """Return the archive whose bytes are in a file.
 
-    The archive reads its parts from the file, which has to stay open until it is stored.
+    The archive reads its parts from the file, which has to stay open until the archive is stored.
+
+    bot  the bot's name; "" stands for the one in its bot.toml
+    key  the sender's key of the upload
     """
-    digest, size, parts = hashlib.sha256(), 0, partial(_file_parts, file)
-    for part in parts():
+    digest, size = hashlib.sha256(), 0
+    for part in _file_parts(file):
         digest.update(part)
         size += len(part)
+    parts = partial(_file_parts, file)  # each call reads the file again from its beginning
     return Archive(bot=bot, key=key, size=size, sha256=digest.hexdigest(), parts=parts)
 
 

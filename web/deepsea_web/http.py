@@ -66,20 +66,22 @@ async def body_parts(
 ) -> AsyncGenerator[bytes]:
     """Yield the body of a request in parts, as they arrive.
 
-    allowed_us  returns the time since the beginning by which the next part has to arrive, for the
-                number of bytes that have arrived
+    allowed_us  takes the number of bytes that have arrived, and returns the time within which the
+                next part has to arrive, counted from the beginning of the body
     Raises TimeoutError if a part is late, and ClientDisconnect if the sender has left.
     """
-    began_us, received, is_more = clock.now_us(), 0, True
-    while is_more:
-        left_us = began_us + allowed_us(received) - clock.now_us()
-        async with time_limit(clock, max(0, left_us)):
+    began_us = clock.now_us()
+    received_bytes = 0
+    has_more = True
+    while has_more:
+        deadline_us = began_us + allowed_us(received_bytes)
+        async with time_limit(clock, max(0, deadline_us - clock.now_us())):
             message = await request.receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        is_more = message.get("more_body", False)
+        has_more = message.get("more_body", False)
         part = message.get("body", b"")
-        received += len(part)
+        received_bytes += len(part)
         yield part
 
 
@@ -94,11 +96,12 @@ async def at_most(parts: AsyncIterable[bytes], max_bytes: int) -> AsyncGenerator
 
 
 async def small_body(request: Request, clock: Clock) -> bytes:
-    """Return the whole body of a request that is no upload.
+    """Return the whole body of a request that may have only a small one, such as a form.
 
-    Raises BodyTooLong, TimeoutError, and ClientDisconnect if the sender has left.
+    Raises BodyTooLong beyond SMALL_BODY bytes, TimeoutError if the body has not arrived within
+    SMALL_BODY_US, and ClientDisconnect if the sender has left.
     """
-    parts = body_parts(request, clock, lambda received: SMALL_BODY_US)
+    parts = body_parts(request, clock, allowed_us=lambda received_bytes: SMALL_BODY_US)
     return b"".join([part async for part in at_most(parts, SMALL_BODY)])
 
 
@@ -158,14 +161,18 @@ class StreamedResponse:
         self._has_beats = media_type == EVENT_STREAM
 
     @classmethod
-    async def begun(
+    async def begin(
         cls, parts: AsyncGenerator[bytes], clock: Clock, media_type: str, cut: bytes = b""
     ) -> StreamedResponse:
-        """Return the response once its first part is there.
+        """Wait for the first part of a body, and return the response that sends all parts.
 
-        Until then an error can still become a response with a status of its own.
+        If the first part raises an error, so does this: nothing has been sent by then, and the
+        error can become a response with a status of its own.
+
+        cut  the bytes that are sent last to a reader who is too slow
         """
-        return cls(await anext(parts, None), parts, clock, media_type, cut)
+        first = await anext(parts, None)
+        return cls(first, parts, clock, media_type, cut)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response as an ASGI application; return early if the reader has left."""
@@ -182,36 +189,45 @@ class StreamedResponse:
                 reader_left.cancel()
 
     async def _send_all(self, send: Send) -> None:
-        """Send the headers and all parts. An empty part only gives occasion for a comment.
+        """Send the headers and the body.
 
-        After an error the final message is missing, on which the server hangs up: no reader takes
-        the response for complete.
+        If the body breaks off, the message that ends a response is left out. The server then hangs
+        up, so that no reader takes the response for complete.
         """
-        raw = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
-        part, last_sent_us = self._first, self._clock.now_us()
+        headers = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         try:
-            while part is not None:
-                now_us = self._clock.now_us()
-                if not part and self._has_beats and now_us - last_sent_us >= BEAT_US:
-                    part = b": still here\n\n"
-                if part:
-                    last_sent_us = now_us
-                    for start in range(0, len(part), PART_BYTES):
-                        await self._send_part(send, part[start : start + PART_BYTES])
-                part = await anext(self._parts, None)
+            await self._send_body(send)
         except StreamCut:
             return
         except TimeoutError:  # the reader does not take what was sent
             with suppress(TimeoutError):
-                await self._send_part(send, self._cut)
+                await self._send_piece(send, self._cut)
             return
         await send({"type": "http.response.body", "body": b""})
 
-    async def _send_part(self, send: Send, part: bytes) -> None:
+    async def _send_body(self, send: Send) -> None:
+        """Send all parts in pieces of at most PART_BYTES.
+
+        An empty part says that there is nothing new. If there was none but such parts for BEAT_US,
+        a comment is sent instead. Raises TimeoutError if the reader does not take a piece in time.
+        """
+        last_sent_us = self._clock.now_us()
+        part = self._first
+        while part is not None:
+            now_us = self._clock.now_us()
+            if not part and self._has_beats and now_us - last_sent_us >= BEAT_US:
+                part = b": still here\n\n"
+            if part:
+                last_sent_us = now_us
+                for start in range(0, len(part), PART_BYTES):
+                    await self._send_piece(send, part[start : start + PART_BYTES])
+            part = await anext(self._parts, None)
+
+    async def _send_piece(self, send: Send, piece: bytes) -> None:
         """Send some bytes. Raises TimeoutError if the reader does not take them in time."""
         async with time_limit(self._clock, PATIENCE_US):
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
 
 
 class StreamCut(Exception):

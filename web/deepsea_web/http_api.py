@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import aclosing, suppress
@@ -65,6 +65,7 @@ from deepsea_web.http import (
     StreamCut,
     StreamedResponse,
     small_body,
+    whole_number,
 )
 
 _IN_ADDRESS = ("GET", "DELETE")
@@ -81,9 +82,9 @@ NO_ROUTE = "there is no such address below /api/v1/; see docs/api.md"
 
 
 def http_api(gateway: Gateway, access: Access) -> ASGIApp:
-    """Return the ASGI application of the API.
+    """Return the ASGI application of the API, which answers the paths below ROOT.
 
-    Its paths are below ROOT. It takes the caller's address from `client` in the scope.
+    It takes the caller's address from `client` in the scope, which a Gate has set.
     """
     routes = [
         Route(method.path, _endpoint(gateway, access, method), methods=[method.verb])
@@ -92,7 +93,7 @@ def http_api(gateway: Gateway, access: Access) -> ASGIApp:
     routes.append(Route(DESCRIPTION, partial(_describe, gateway)))
     name_routes(routes, ROOT)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
-    app.router.redirect_slashes = False
+    app.router.redirect_slashes = False  # a path with a slash too many has no route
     return app
 
 
@@ -139,7 +140,7 @@ def _endpoint(
                 secret=access.keeps_secrets(address),
             )
             check_address(request.scope)
-            if method.verb == "PUT":
+            if method.verb == "PUT":  # an upload, whose body is read as it arrives
                 answers = gateway.upload(caller, _announced(request), request)
                 return await answer_stream(gateway, answers, method.flow, _writer(method))
             check_call(gateway.service, caller, method)
@@ -165,24 +166,33 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     Raises ApiError for an unknown, repeated or misplaced parameter, or a value of a wrong type.
     """
     values: dict[str, Any] = dict(request.path_params)
-    in_address = method.verb in _IN_ADDRESS
-    if request.url.query and not in_address:
+    arguments: Iterable[tuple[str, Any]]
+    has_query = method.verb in _IN_ADDRESS
+    if has_query:
+        arguments = request.query_params.multi_items()
+    elif request.url.query:
         raise ApiError(RefusalKind.INVALID, "parameters stand in the body, not in the address")
-    pairs = request.query_params.multi_items() if in_address else _json_object(body).items()
-    for name, value in pairs:
-        declared = method.parameters.get(name)
-        is_list = declared is not None and get_origin(declared.annotation) is Sequence
-        if in_address and is_list:  # the parameter is repeated for each item
+    else:
+        arguments = _json_object(body).items()
+    for name, value in arguments:
+        if has_query and _takes_list(method, name):  # the query repeats it for each item
             values.setdefault(name, []).append(value)
         elif name in values:
             raise ApiError(RefusalKind.INVALID, f"{one_line(name, 40)} is given twice")
         else:
             values[name] = value
     if method.is_endless:
-        last_event_id = request.headers.get("last-event-id")  # sent by a browser that reconnects
+        # A browser that connects again sends the id of the last event that it has received.
+        last_event_id = request.headers.get("last-event-id")
         if last_event_id:
             values["after"] = last_event_id
     return {name: _value(method, name, value, request) for name, value in values.items()}
+
+
+def _takes_list(method: Method, name: str) -> bool:
+    """Return True if a method has a parameter with this name whose value is a list."""
+    declared = method.parameters.get(name)
+    return declared is not None and get_origin(declared.annotation) is Sequence
 
 
 def _value(method: Method, name: str, value: object, request: Request) -> object:
@@ -220,19 +230,19 @@ async def _body(gateway: Gateway, request: Request) -> bytes:
 
 
 def _announced(request: Request) -> Archive:
-    """Return the archive that the path and the headers of an upload describe.
+    """Return the archive that the path and the headers of an upload announce.
 
-    Raises ApiError for a wrong header.
+    Raises ApiError for a wrong header, or if the address has parameters.
     """
     if request.url.query:
         raise ApiError(
             RefusalKind.INVALID, "an upload has its bot's name in the path, and no parameters"
         )
     size = request.headers.get("content-length", "")
-    if not (size.isascii() and size.isdecimal() and len(size) < 16):
+    if whole_number(size) is None:
         raise ApiError(RefusalKind.INVALID, "an upload has the header content-length")
     return Archive(
-        **request.path_params,
+        **request.path_params,  # the bot's name
         size=int(size),
         sha256=request.headers.get(SHA256, ""),
         key=request.headers.get(KEY, ""),
@@ -243,7 +253,10 @@ def _announced(request: Request) -> Archive:
 
 
 def _writer(method: Method) -> Callable[[Any], str | bytes]:
-    """Return the function that writes an answer of a method's stream as a part of the body."""
+    """Return the function that writes an answer of a method's stream as a part of the body.
+
+    An answer is written as a line of JSON, as a server-sent event, or in a file as it is.
+    """
 
     def line(answer: object) -> str:
         return json_text(method.document_of(answer))
@@ -253,9 +266,9 @@ def _writer(method: Method) -> Callable[[Any], str | bytes]:
         event_id = f"id: {int(answer.seq)}\n" if method.is_endless else ""
         return f"{event_id}data: {line(answer)}\n"
 
-    writers: Mapping[Flow, Callable[[Any], str | bytes]]
-    writers = {Flow.EVENTS: event, Flow.LINES: line, Flow.FILE: bytes}
-    return writers[method.flow]
+    if method.flow is Flow.FILE:
+        return bytes
+    return event if method.flow is Flow.EVENTS else line
 
 
 async def answer_stream(
@@ -264,25 +277,26 @@ async def answer_stream(
     flow: Flow,
     write: Callable[[Any], str | bytes],
 ) -> StreamedResponse:
-    """Return the response of a stream of answers, once the first one is there.
+    """Wait for the first answers of a stream, and return the response that sends all answers.
 
     Raises the error of a stream that is refused before its first answer.
 
-    write  returns an answer as a part of the body
+    write  returns an answer in the form in which the body has it
     """
     parts = _parts(answers, flow, write)
-    # Newlines first, since the stream may break off in the middle of a line.
+    # To a reader who is too slow, lines and events end with an error; a file just breaks off. The
+    # newlines are there because the stream may break off in the middle of a line.
     cut = b"" if flow is Flow.FILE else b"\n\n" + _stream_error(TOO_SLOW, flow)
-    return await StreamedResponse.begun(parts, gateway.clock, MEDIA_TYPES[flow], cut)
+    return await StreamedResponse.begin(parts, gateway.clock, MEDIA_TYPES[flow], cut)
 
 
 async def _parts(
     answers: AsyncGenerator[Batch], flow: Flow, write: Callable[[Any], str | bytes]
 ) -> AsyncGenerator[bytes]:
-    """Yield the parts of the body of a stream; an error after the first one becomes the last part.
+    """Yield the body of a response with a stream of answers, a part for each batch.
 
-    An error before the first part is raised, and so is StreamCut in a file, which has no place for
-    an error.
+    An error before the first part is raised. A later one becomes the last part; in a file, which
+    has no place for an error, StreamCut is raised instead.
     """
     has_begun = False
     try:
@@ -382,33 +396,40 @@ class Monitor:
         self.app: ASGIApp = Starlette(routes=routes)
 
     async def _ready(self, request: Request) -> Response:
-        """Respond with 200 if the server is ready, else with 503 and the reason.
-
-        Requests share one check of the store, which is made again after READY_US.
-        """
-        clock, readiness = self._gateway.clock, self._readiness
-        now_us = clock.now_us()
-        if readiness is None or (readiness.done() and now_us - self._readiness_us >= READY_US):
-            store, has_runner = self._gateway.service.store, self._has_runner()
-            check = self._gateway.in_thread(lambda: not_ready(store, has_runner=has_runner))
-            readiness = asyncio.create_task(check)
-            self._readiness_us, self._readiness = now_us, readiness
+        """Respond with 200 if the server is ready, else with 503 and the reason."""
+        check = self._readiness_check()
         with suppress(TimeoutError):
-            async with time_limit(clock, READY_US):
-                await asyncio.wait({readiness})
-        has_failed = not readiness.done() or readiness.exception()
-        reason = "the server is busy" if has_failed else readiness.result()
+            async with time_limit(self._gateway.clock, READY_US):
+                # Unlike awaiting the task, this does not cancel it for others if it takes too long.
+                await asyncio.wait({check})
+        has_failed = not check.done() or check.exception()
+        reason = "the server is busy" if has_failed else check.result()
         return PlainTextResponse(f"{reason or 'ready'}\n", 503 if reason else 200, NO_STORE)
+
+    def _readiness_check(self) -> asyncio.Task[str | None]:
+        """Return the task of the last check of the store, or begin one if that is too old.
+
+        All requests share one check. Its result is the reason why the server is not ready, or None.
+        """
+        check, now_us = self._readiness, self._gateway.clock.now_us()
+        is_too_old = now_us - self._readiness_us >= READY_US
+        if check is None or (check.done() and is_too_old):
+            store, has_runner = self._gateway.service.store, self._has_runner()
+            reading = self._gateway.in_thread(lambda: not_ready(store, has_runner=has_runner))
+            check = asyncio.create_task(reading)
+            self._readiness_us, self._readiness = now_us, check
+        return check
 
     async def _metrics(self, request: Request) -> Response:
         """Respond with the metrics, for the token of an admin."""
-        gateway, address = self._gateway, request.client.host if request.client else ""
-        store, secret = gateway.service.store, self._access.keeps_secrets(address)
+        gateway = self._gateway
+        address = request.client.host if request.client else ""
         try:
             authorization = request.headers.getlist("authorization")
+            secret = self._access.keeps_secrets(address)
             caller = await gateway.caller(authorization, address, secret=secret)
             check_call(gateway.service, caller, METRICS)
-            counts = await gateway.in_thread(store.counts.read)
+            counts = await gateway.in_thread(gateway.service.store.counts.read)
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
         registry = CollectorRegistry(auto_describe=False)
@@ -431,26 +452,40 @@ def monitored(
     has_runner  returns True if the process of a runner runs beside this one
     """
     monitor = Monitor(gateway, access, has_runner)
-    monitoring = Gate(monitor.app, access)
-    paths = [f"{access.prefix}{path}" for path in monitor.paths]
+    guarded_monitor = Gate(monitor.app, access)
+    monitor_paths = [f"{access.prefix}{path}" for path in monitor.paths]
 
-    async def counting(scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and count its response by route and status."""
-        routes: list[str] = []  # gets the path of the route that the request has
-
-        async def count_and_send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                route = routes[0] if routes else "other"
-                gateway.requests[route, str(message["status"])] += 1
-            await send(message)
-
-        if scope.get("path") in paths:
-            scope = {**scope, ROUTE: routes, "root_path": access.prefix}
-            await monitoring(scope, receive, count_and_send)
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to the monitor or the application, and count its response."""
+        route_names: list[
+            str
+        ] = []  # the route that takes the request adds its name (`name_routes`)
+        scope = {**scope, ROUTE: route_names}
+        counting_send = _counting_send(send, route_names, gateway.requests)
+        if scope.get("path") in monitor_paths:
+            scope["root_path"] = access.prefix
+            await guarded_monitor(scope, receive, counting_send)
         else:
-            await app({**scope, ROUTE: routes}, receive, count_and_send)
+            await app(scope, receive, counting_send)
 
-    return counting
+    return counted
+
+
+def _counting_send(
+    send: Send, route_names: Sequence[str], requests: Counter[tuple[str, str]]
+) -> Send:
+    """Return a `send` that counts the response to a request by its route and status.
+
+    route_names  has the name of the request's route when the response begins, if it has a route
+    """
+
+    async def count_and_send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            route = route_names[0] if route_names else "other"
+            requests[route, str(message["status"])] += 1
+        await send(message)
+
+    return count_and_send
 
 
 class _MetricsOnce(Collector):
@@ -464,10 +499,9 @@ class _MetricsOnce(Collector):
 
 
 def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
-    """Yield the metrics of the store, and of this server since its start.
+    """Yield the metrics of the store, and those of this server since its start.
 
-    A value without labels is a number or None, which is left out. A value with labels is a mapping
-    from the label, or from a tuple of several labels, to the number.
+    counts  the numbers that were read from the store
     """
     refusals = {
         "calls_per_minute": gateway.calls.refused,
@@ -483,12 +517,21 @@ def metrics(counts: LadderCounts, gateway: Gateway) -> Iterator[Metric]:
         "streams": {"events": gateway.streams.open, "downloads": gateway.heavy.open},
     }
     for name, value in values.items():
-        family = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
-        labels = _LABELS.get(name, ())
-        metric = family(f"deepsea_{name}", name.replace("_", " "), labels=labels)
-        if labels:
-            for key, number in value.items():
-                metric.add_metric([key] if len(labels) == 1 else key, number)
-        elif value is not None:
-            metric.add_metric([], value)
-        yield metric
+        yield _metric(name, value)
+
+
+def _metric(name: str, value: Any) -> Metric:
+    """Return the metric with a name of LadderCounts, or of this server.
+
+    value  a number, or None if there is none at the moment; of a metric with labels a mapping from
+           the label, or from a tuple of several labels, to the number
+    """
+    family = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
+    labels = _LABELS.get(name, ())
+    metric = family(f"deepsea_{name}", name.replace("_", " "), labels=labels)
+    if labels:
+        for key, number in value.items():
+            metric.add_metric([key] if len(labels) == 1 else key, number)
+    elif value is not None:
+        metric.add_metric([], value)
+    return metric

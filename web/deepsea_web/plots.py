@@ -95,7 +95,10 @@ class Area(NamedTuple):
 
 
 def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
-    """Return the points of all versions, one version after the other."""
+    """Return the rating of a bot after each of its games, version by version.
+
+    `before` of a course is the number of games that former versions have played.
+    """
     return [
         Moment(course.before + point.games, course.version, point.rating, point.mu, point.sigma)
         for course in courses
@@ -104,9 +107,10 @@ def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
 
 
 def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
-    """Return the area of a chart of this width, with the scales for these courses.
+    """Return the area of a chart of this width, with scales that fit the ratings of a bot.
 
-    Points with a large sigma do not set the scale, since a newcomer's rating starts far away.
+    Ratings that are still uncertain, with a large sigma, do not set the scale: a newcomer's rating
+    starts far away from all later ones.
     """
     points = moments(courses)
     games = max((point.game for point in points), default=1)
@@ -114,7 +118,7 @@ def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
     settled = [point for point in points if point.sigma <= _SETTLED_SIGMA * smallest_sigma]
     low = min((point.rating for point in settled), default=0.0)
     high = max((point.skill.high for point in settled), default=1.0)
-    margin = max(high - low, 1.0) * 0.04
+    margin = max(high - low, 1.0) * 0.04  # the part of the area above and below the ratings
     height = _HEIGHTS[WIDE if width >= WIDE else WIDTH]
     return Area(
         left=LEFT,
@@ -163,7 +167,7 @@ def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> 
 
 
 def _legend(drawing: Drawing) -> None:
-    """Draw the meanings of line and band above the chart of a rating's course."""
+    """Draw a line and a band with their meanings, as the legend of a chart of ratings."""
     drawing.line(0, 5, 14, 5, "lead")
     drawing.text(19, 9, "rating: mu − 3 sigma", "small")
     drawing.rect(148, 1, 14, 8, "band")
@@ -172,21 +176,21 @@ def _legend(drawing: Drawing) -> None:
 
 
 def _draw_version(drawing: Drawing, inside: Area, course: VersionCourse) -> None:
-    """Draw the course of one version: a line, or a dot if it has only one point.
+    """Draw the ratings of one version: a line in a band, or a dot after its first game.
 
-    Courses of several versions are not joined, since each version begins anew.
+    The lines of several versions are not joined, since each version begins anew.
     """
     points = moments([course])
-
-    def line(values: Iterator[float]) -> list[tuple[float, float]]:
-        """Return the positions of one value for each point."""
-        pairs = zip(points, values, strict=True)
-        return [(inside.x(point.game), inside.y(value)) for point, value in pairs]
-
     if len(points) == 1:
         (point,) = points
         drawing.circle(inside.x(point.game), inside.y(point.rating), 2.5, "dot")
         return
+
+    def line(values: Iterator[float]) -> list[tuple[float, float]]:
+        """Return the positions on the chart of a value for each game."""
+        pairs = zip(points, values, strict=True)
+        return [(inside.x(point.game), inside.y(value)) for point, value in pairs]
+
     upper = line(point.skill.high for point in points)
     lower = line(point.skill.low for point in points)
     drawing.path(upper + lower[::-1], "band", closed=True)
@@ -195,27 +199,31 @@ def _draw_version(drawing: Drawing, inside: Area, course: VersionCourse) -> None
 
 
 def _mark_versions(drawing: Drawing, inside: Area, courses: Sequence[VersionCourse]) -> None:
-    """Draw a line where each of several versions begins, with its number if there is space."""
+    """Draw a vertical line where each version begins, unless there is only one version.
+
+    A line gets the version's number if it does not cover the number before it.
+    """
     if len(courses) < 2:
         return
-    free_x = -1.0  # the right end of the last number
+    last_number_end = -1.0
     for course in courses:
-        x = inside.x(course.before)
+        x = inside.x(course.before)  # the number of games before the version's first one
         drawing.line(x, inside.top, x, inside.bottom, "version")
-        if x >= free_x:
+        if x >= last_number_end:
             drawing.text(x + 3, inside.top + 9, f"v{course.version}", "small")
-            free_x = x + _LABEL
+            last_number_end = x + _LABEL
 
 
 def _course_words(courses: Sequence[VersionCourse]) -> str:
-    """Return the end of a rating's course in words, for the description of the chart."""
+    """Return a bot's present rating in words, for the description of the chart."""
     points = moments(courses)
     if not points:
         return "no rated games yet"
     last = points[-1]
-    several = f" of {len(courses)} versions" if len(courses) > 1 else ""
+    games = "1 rated game" if last.game == 1 else f"{last.game:,} rated games"
+    of_versions = f" of {len(courses)} versions" if len(courses) > 1 else ""
     return (
-        f"after {last.game:,} rated game{'' if last.game == 1 else 's'}{several} its rating is "
+        f"after {games}{of_versions} its rating is "
         f"{last.rating:.1f}, with mu {last.mu:.1f} ± {last.skill.margin:.1f}"
     )
 
@@ -287,7 +295,7 @@ def lead(lead: Lead) -> Chart:
 
 
 def _lead_words(lead: Lead) -> str:
-    """Return the last mean and interval of a lead in words."""
+    """Return in words how far a bot leads by now: the mean difference, and its interval."""
     if not lead.points:
         return "no block counts yet"
     last = lead.points[-1]
@@ -298,24 +306,27 @@ def _lead_words(lead: Lead) -> str:
 def numbers(search: Spsa) -> list[Chart]:
     """Draw a chart for each number of a search: its value after each step, and the final one."""
     return [
-        _number(search, number_range, [shares[index] for shares in search.places])
+        _draw_number(search, number_range, [shares[index] for shares in search.places])
         for index, number_range in enumerate(search.ranges)
     ]
 
 
-def _number(search: Spsa, number_range: Range, shares: Sequence[float]) -> Chart:
-    """Draw the course of one number of a search.
+def _draw_number(search: Spsa, number_range: Range, shares: Sequence[float]) -> Chart:
+    """Draw the value of one number of a search after each step.
 
-    shares  its value after each step, as a share of its range from the lowest value on
+    number_range  the name of the number, and the lowest and highest value that it may have
+    shares        the value after each step: 0 for the lowest one, 1 for the highest
     """
     name, low, high = number_range.name, number_range.low, number_range.high
-    inside = Area(LEFT + 4, RIGHT, 6, 126, max(1, search.steps), low, high)
     values = [low + (high - low) * share for share in shares]
-    final_value, drawing = search.values[name], Drawing()
+    final_value = search.values[name]
+    last_step = max(1, search.steps)
+    inside = Area(LEFT + 4, RIGHT, 6, 126, last_step, low, high)
+    drawing = Drawing()
     for value in ticks(low, high, 5):
         drawing.line(LEFT, inside.y(value), RIGHT, inside.y(value), "grid")
         drawing.text(LEFT - 4, inside.y(value) + 4, plain(value), "small", anchor="end")
-    for step in ticks(0, inside.games, 4, min_step=1):
+    for step in ticks(0, last_step, 4, min_step=1):
         drawing.text(inside.x(step), 142, f"{step:,.0f}", "small", anchor="middle")
     drawing.path([(inside.x(step), inside.y(value)) for step, value in enumerate(values)], "lead")
     drawing.circle(RIGHT, inside.y(final_value), 3, "dot", f"found: {final_value:g}")

@@ -135,10 +135,12 @@ def _game_extras(data: GameReport) -> Mapping[str, Any]:
 
     A seat is a tuple: its letter, its result, and the change of its bot's rating.
     """
-    shown = PageGame.of(read_record(data.record), record_file(data.game.game_id), packed=False)
+    record, file = read_record(data.record), record_file(data.game.game_id)
+    shown_game = PageGame.of_record(record, file, packed=False)
     # There are more letters than seats.
-    seats = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
-    return {"shown": shown, "seats": sorted(seats, key=lambda row: row[1].placement)}
+    rows = zip(SEAT_LETTERS, data.game.seats, data.changes, strict=False)
+    best_first = sorted(rows, key=lambda row: row[1].placement)
+    return {"shown": shown_game, "seats": best_first}
 
 
 def _seat_rows(data: GameReport) -> Iterator[Mapping[str, Any]]:
@@ -343,7 +345,7 @@ async def events(site: Site, request: Request) -> StreamedResponse:
     address = request.client.host if request.client else ""
     caller = request.scope.get(MEMBER) or visitor(address)
     news = site.broadcast.events(whole_number(last_event(request)) or 0, caller)
-    return await StreamedResponse.begun(news, site.gateway.clock, EVENT_STREAM)
+    return await StreamedResponse.begin(news, site.gateway.clock, EVENT_STREAM)
 
 
 # ----- Begin a game against bots
@@ -640,7 +642,7 @@ def _person_game_extras(data: PersonGameReport) -> Mapping[str, Any]:
     names = list(data.game.names)
     names[data.game.seat] = data.game.person or PERSON
     rows = zip(record.placements, SEAT_LETTERS, names, record.points, faults, strict=False)
-    shown = PageGame.of(record, record_file(data.game.game_id), packed=False)
+    shown = PageGame.of_record(record, record_file(data.game.game_id), packed=False)
     return {"shown": shown, "rows": sorted(rows), "seed": record.seed.hex()}
 
 
