@@ -61,13 +61,15 @@ _OTHERS = 0.15
 """Share of turns in which the position of a random seat becomes an example, too."""
 _PASSES = 3
 """Times that each example is used."""
-_AT_ONCE = 512
+_BATCH_SIZE = 512
 """Examples in one step of the optimiser."""
-_RATES = (2e-3, 5e-5)
+_LEARNING_RATES = (2e-3, 5e-5)
 """Learning rates of the first round and of the last one."""
-_AT_RANDOM = (0.14, 0.02)
+_RANDOM_SHARES = (0.14, 0.02)
 """Shares of choices that are made at random, in the first round and in the last one."""
-_PLAYED = 0.97
+_UNTRAINED_RANDOM_SHARE = 0.3
+"""Share of random choices of a net without any training, which needs more variety."""
+_ENOUGH_ENDED = 0.97
 """Share of its games that must be over to end a round."""
 _POINTS = 20
 """Points of the training curve."""
@@ -149,13 +151,17 @@ def train(
 
 
 def begin(settings: Settings) -> Progress:
-    """Return the progress of round 0: a random net, which answers 0.5 to any inputs."""
+    """Return the state of a training before its first round, with an untrained net.
+
+    The hidden layers are random, and depend on the seed alone. The output is 0.5 for any inputs.
+    """
     rng = np.random.default_rng(settings.seed)
     sizes = (INPUTS, *settings.hidden)
-    layers = [
-        (rng.normal(0, 1 / np.sqrt(inputs), (inputs, outputs)).astype(F32), np.zeros(outputs, F32))
-        for inputs, outputs in pairwise(sizes)
-    ]
+    layers = []
+    for inputs, outputs in pairwise(sizes):
+        # With this deviation an output varies about as much as one of the inputs.
+        matrix = rng.normal(0, 1 / np.sqrt(inputs), (inputs, outputs)).astype(F32)
+        layers.append((matrix, np.zeros(outputs, F32)))
     # The last layer ignores its inputs at first: weights 0 and the bias 0.5.
     layers.append((np.zeros((sizes[-1], 1), F32), np.full(1, 0.5, F32)))
     arrays = [array for layer in layers for array in layer]
@@ -164,247 +170,353 @@ def begin(settings: Settings) -> Progress:
 
 
 def play_and_fit(settings: Settings, progress: Progress) -> float:
-    """Play a round and fit the net to it; return the mean squared error of its examples."""
+    """Play the next round of games, fit the net to their examples, and count the round.
+
+    Return the mean squared error of the net on the examples while it was fitted to them.
+    """
     rng = np.random.default_rng([settings.seed, progress.rounds])
     share_done = progress.rounds / settings.rounds
-    # The learning rate and the share of random choices change evenly from round to round.
-    at_random = _AT_RANDOM[0] + (_AT_RANDOM[1] - _AT_RANDOM[0]) * share_done
+    random_share = _between(_RANDOM_SHARES, share_done)
     if progress.rounds == 0:
-        at_random = 0.3  # an untrained net needs more variety
-    round_ = _Round(settings, progress, at_random, rng)
+        random_share = _UNTRAINED_RANDOM_SHARE
+    round_ = _Round(settings, progress, random_share, rng)
     round_.play()
     inputs, targets = round_.examples()
-    rate = _RATES[0] + (_RATES[1] - _RATES[0]) * share_done
-    errors: list[float] = []
-    for _ in range(_PASSES):
-        order = rng.permutation(len(targets))
-        for start in range(0, len(order) - _AT_ONCE + 1, _AT_ONCE):
-            rows = order[start : start + _AT_ONCE]
-            errors.append(_adam_step(progress, inputs[rows], targets[rows], rate))
+    learning_rate = _between(_LEARNING_RATES, share_done)
+    mean_error = _fit(progress, inputs, targets, learning_rate, rng)
     progress.net.spreads = round_.better_spreads()
     progress.decisions += round_.batch.decisions
     progress.rounds += 1
-    return sum(errors) / max(1, len(errors))
+    return mean_error
+
+
+def _between(first_and_last: tuple[float, float], share_done: float) -> float:
+    """Return a value of the training that changes evenly from its first round to its last one.
+
+    share_done  share of the rounds that have been played, from 0 to 1
+    """
+    first, last = first_and_last
+    return first + (last - first) * share_done
+
+
+def _fit(
+    progress: Progress,
+    inputs: Array,
+    targets: Array,
+    learning_rate: float,
+    rng: np.random.Generator,
+) -> float:
+    """Fit the net to examples, and return the mean squared error over all steps.
+
+    Each pass takes the examples in a new random order, `_BATCH_SIZE` in each step. The examples
+    that are left over at the end of a pass are not used in it.
+    """
+    errors: list[float] = []
+    for _ in range(_PASSES):
+        order = rng.permutation(len(targets))
+        for start in range(0, len(order) - _BATCH_SIZE + 1, _BATCH_SIZE):
+            rows = order[start : start + _BATCH_SIZE]
+            errors.append(_adam_step(progress, inputs[rows], targets[rows], learning_rate))
+    return sum(errors) / max(1, len(errors))  # 0 if there are too few examples for a step
 
 
 class _Round(EvaluationPolicy):
     """Games of the net with itself, with some random choices, and the examples from them."""
 
     def __init__(
-        self, settings: Settings, progress: Progress, at_random: float, rng: np.random.Generator
+        self, settings: Settings, progress: Progress, random_share: float, rng: np.random.Generator
     ) -> None:
         super().__init__(progress.net)
         games, players = settings.games, settings.players
         rules = preset(settings.rules[progress.rounds % len(settings.rules)])
         self.batch = Batch(rules, players, games)
         open_random(self.batch, np.arange(games), rng)
-        self.rng, self.at_random = rng, at_random
+        self.rng, self.random_share = rng, random_share
         self.spreads = np.array([1, *progress.net.spreads, 1], F32)
-        self.over = np.zeros(games, bool)
-        # [game, dive, seat]: points at the end of the dive, and the placement score that these
-        # points were worth; NaN until the dive has ended.
+        """[dive] the spread at its end; the 1 of dives 0 and 3 has no effect."""
+        self.is_over = np.zeros(games, bool)
+        """[game] True once it is over: another game goes on in its place, and is not counted."""
+        # [game, dive, seat]: points at the end of the dive, and the placement score to expect with
+        # them; NaN until the dive has ended.
         self.points = np.full((games, DIVES + 1, players), np.nan, F32)
         self.end_values = np.full((games, DIVES + 1, players), np.nan, F32)
-        self.examples_so_far: list[tuple[Array, Array, Array]] = []
-        """The parts of the examples so far, three arrays each.
+        self.stored_parts: list[tuple[Array, Array, Array]] = []
+        """The examples so far, in parts of three arrays.
 
-        These are indexes in the flat `end_values` (game, dive, seat), values [examples], and inputs
-        [examples, INPUTS] of their positions.
+        These are the examples' indexes in the flat `end_values` (game, dive, seat), the net's
+        values of the positions [examples], and the inputs of the net [examples, INPUTS].
         """
 
     def play(self) -> None:
-        """Play until most games are over, and collect the examples.
+        """Play until nearly all games are over, and store the examples.
 
-        The few longest games are dropped: waiting for them would take more time than they are
-        worth.
+        The few longest games are not finished: each of their turns takes as long as one of all
+        games, since the whole batch is played on.
         """
         batch, dice = self.batch, RandomDice(self.rng)
-        while self.over.mean() < _PLAYED:
+        while self.is_over.mean() < _ENOUGH_ENDED:
             turn = batch.turn()
-            batch.declare(turn, self)
-            self._note_some_seat(np.flatnonzero(self.rng.random(batch.games, F32) < _OTHERS))
+            batch.declare(turn, self)  # calls `pick_options`, which stores the movers' positions
+            sampled_games = np.flatnonzero(self.rng.random(batch.games, F32) < _OTHERS)
+            self._store_random_seats(sampled_games)
             batch.move(turn, dice(batch, turn))
-            self._end_dives(batch.search(turn, self))
+            ended_dives = batch.search(turn, self)
+            self._finish_dives(ended_dives)
 
     def pick_options(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
-        """Return each diver's option, mostly the best one, and store the positions as examples.
+        """Choose an option for each diver, and store the positions that follow as examples.
 
-        A share of the options is random.
+        Return [divers] the numbers of the options: those of highest value, or random ones for a
+        share `random_share` of the divers.
+
+        values  [options, divers]
+        inputs  [options × divers, INPUTS] inputs of the net, all divers of option 0 first
         """
+        divers = values.shape[1]
         choice: Array = values.argmax(axis=0)
-        random_rows = np.flatnonzero(self.rng.random(len(choice), F32) < self.at_random)
+        random_rows = np.flatnonzero(self.rng.random(divers, F32) < self.random_share)
         choice[random_rows] = self.rng.integers(0, len(values), len(random_rows))
-        row = np.arange(len(choice))
-        # Inputs are listed by option and then by diver.
-        example = inputs[choice * len(choice) + row]
-        self._note(turn.games, turn.diver % batch.players, values[choice, row], example)
+        diver_numbers = np.arange(divers)
+        chosen_values = values[choice, diver_numbers]
+        chosen_inputs = inputs[choice * divers + diver_numbers]
+        self._store_examples(turn.games, turn.diver % batch.players, chosen_values, chosen_inputs)
         return choice
 
-    def _note_some_seat(self, games: Array) -> None:
-        """Store the position of a random seat in these games, between declaration and dice."""
-        if len(games):
-            first = self.batch.to_move[games]
-            turns_after_mover = int(self.rng.integers(self.batch.players))
-            facts = facts_of(self.batch, games, first, turns_after_mover)
-            # The declaration has used the mover's air, and `facts_of` wants the air before it.
-            facts.air = facts.air + facts.divers[0].load
-            facts.rolls = float(turns_after_mover == 0)
-            inputs = columns(facts)
-            seats = (first + turns_after_mover) % self.batch.players
-            self._note(games, seats, self.net(inputs), inputs)
+    def _store_random_seats(self, games: Array) -> None:
+        """Store the position of a random seat in each of these games as an example.
 
-    def _note(self, games: Array | None, seats: Array, values: Array, inputs: Array) -> None:
-        """Store positions of these games, or of all games for None, unless a game is over."""
-        # Games that are over were opened anew to keep the batch full, and do not count.
-        # An array indexed by None has all of its entries.
-        rows = np.flatnonzero(~self.over[games])
-        games = np.arange(len(self.over))[games][rows]
-        dive = games * (DIVES + 1) + self.batch.dive[games]
-        end_index = dive * self.batch.players + seats[rows]
-        self.examples_so_far.append((end_index, values[rows], inputs[rows]))
-
-    def _end_dives(self, games: Array) -> None:
-        """Store the worth of the points at the end of these dives, and begin the next dives.
-
-        After the last dive the worth is the placement score itself. Games that are over are opened
-        anew.
+        This is called after the declarations and before the dice. The seat is drawn as a number of
+        turns after the seat to move, the same number for all games.
         """
         if not len(games):
             return
-        dives, (points, halves) = self.batch.dive[games], self.batch.results(games)
+        mover = self.batch.to_move[games]
+        turns_after_mover = int(self.rng.integers(self.batch.players))
+        facts = facts_of(self.batch, games, mover, turns_after_mover)
+        # The mover has breathed already, and `facts_of` expects the air before that.
+        facts.air = facts.air + facts.divers[0].load
+        # The mover is still to roll; all other seats begin with their declaration.
+        facts.rolls = float(turns_after_mover == 0)
+        inputs = columns(facts)
+        seats = (mover + turns_after_mover) % self.batch.players
+        self._store_examples(games, seats, self.net(inputs), inputs)
+
+    def _store_examples(
+        self, games: Array | None, seats: Array, values: Array, inputs: Array
+    ) -> None:
+        """Store a position of each game as an example, unless the game is over.
+
+        games   numbers of the games; None for all games
+        seats   [games] seat from whose side the position is seen
+        values  [games] the net's value of the position for that seat
+        inputs  [games, INPUTS] the position as inputs of the net
+        """
+        if games is None:
+            games = np.arange(len(self.is_over))
+        rows = np.flatnonzero(~self.is_over[games])
+        counted_games = games[rows]
+        # The index of [game, dive, seat] in the flat `end_values`
+        game_and_dive = counted_games * (DIVES + 1) + self.batch.dive[counted_games]
+        end_index = game_and_dive * self.batch.players + seats[rows]
+        self.stored_parts.append((end_index, values[rows], inputs[rows]))
+
+    def _finish_dives(self, games: Array) -> None:
+        """Store the results of the dives that have just ended, and begin the next dives.
+
+        games  numbers of the games in which a dive has ended
+
+        A game that is over is replaced by a new one, which keeps the batch full and is not counted.
+        """
+        if not len(games):
+            return
+        # Before `clean_up`, which counts the dive up.
+        dives = self.batch.dive[games]
+        points, halves = self.batch.results(games)
         finished = self.batch.clean_up(games, self)
-        is_counted = ~self.over[games]
-        is_over = np.isin(games, finished)[:, None]
-        end_values = standings_of(points.astype(F32), self.spreads[dives])
-        # A placement score is the share of the others that a seat is ahead of, at two halves each.
-        end_values = np.where(is_over, halves / (2 * (self.batch.players - 1)), end_values)
+        expected_scores = standings_of(points.astype(F32), self.spreads[dives])
+        # Two halves for each rival that the seat is ahead of, as a share of all rivals
+        final_scores = halves / (2 * (self.batch.players - 1))
+        has_finished = np.isin(games, finished)[:, None]
+        end_values = np.where(has_finished, final_scores, expected_scores)
+        is_counted = ~self.is_over[games]
         self.points[games[is_counted], dives[is_counted]] = points[is_counted]
         self.end_values[games[is_counted], dives[is_counted]] = end_values[is_counted]
-        self.over[finished] = True
+        self.is_over[finished] = True
         open_random(self.batch, finished, self.rng)
 
     def examples(self) -> tuple[Array, Array]:
-        """Return inputs [examples, INPUTS] and targets [examples] of all dives that ended."""
-        end_index, values, inputs = map(np.concatenate, zip(*self.examples_so_far, strict=True))
+        """Return the stored examples of all dives that have ended, for the optimiser.
+
+        These are the inputs of the net [examples, INPUTS] and the values that it is to learn for
+        them [examples].
+        """
+        end_index, values, inputs = map(np.concatenate, zip(*self.stored_parts, strict=True))
         end_values = self.end_values.reshape(-1)[end_index]
-        # The sort is stable: it brings the examples of a seat in a dive together, in order of time.
+        # A stable sort brings the examples of a seat in a dive together, in order of time.
         rows = end_index.argsort(kind="stable")
         has_ended = ~np.isnan(end_values[rows])
         rows = rows[has_ended]
         return inputs[rows], _targets(end_index[rows], values[rows], end_values[rows])
 
     def better_spreads(self) -> tuple[float, float]:
-        """Return spreads for dives 1 and 2 that are one step closer to this round's results.
+        """Return the spreads of dives 1 and 2, moved one step towards this round's results.
 
-        A spread says how many points of lead are how likely to win. The step is one of Gauss-Newton
-        on the inverse of the spread, a tenth of its full length.
+        A spread is the lead in points at the end of the dive with which a seat ends the game ahead
+        of 73 of 100 rivals.
         """
-        finals = self.end_values[:, DIVES]
+        final_scores = self.end_values[:, DIVES]
         spreads = []
         for dive in range(1, DIVES):
-            has_both = ~np.isnan(finals[:, 0]) & ~np.isnan(self.points[:, dive, 0])
-            points, steepness = self.points[has_both, dive], 1 / self.spreads[dive]
-            gaps = points[:, :, None] - points[:, None, :]
-            # [games, seats, seats]: the logistic curve, as the chance to end ahead of a rival
-            ahead = 0.5 + 0.5 * np.tanh(gaps * steepness / 2)
-            rivals = points.shape[1] - 1
-            # Without the seat's 0.5 against itself
-            residual = finals[has_both] - (ahead.sum(axis=2) - 0.5) / rivals
-            slope = (ahead * (1 - ahead) * gaps).sum(axis=2) / rivals
-            steepness += 0.1 * (residual * slope).sum() / max((slope * slope).sum(), 1e-6)
-            spreads.append(float(1 / np.clip(steepness, 0.03, 0.6)))
+            points = self.points[:, dive]
+            has_both = ~np.isnan(final_scores[:, 0]) & ~np.isnan(points[:, 0])
+            spread = _improved_spread(self.spreads[dive], points[has_both], final_scores[has_both])
+            spreads.append(spread)
         return spreads[0], spreads[1]
 
 
-def _targets(end_index: Array, values: Array, end_values: Array) -> Array:
-    """Return the target of each example, from the value and the target of its seat's next example.
+def _improved_spread(spread: float, points: Array, final_scores: Array) -> float:
+    """Return a spread with which the points of a dive predict the final scores a little better.
 
-    Examples are sorted by `end_index`, which names their seat and dive, and then by time. The
-    target of a dive's last example is the end value; targets of earlier ones follow from it
-    backwards: TD(λ).
+    points        [games, seats] points at the end of the dive
+    final_scores  [games, seats] placement scores at the end of the game
+
+    It takes a tenth of a Gauss-Newton step in the inverse of the spread, the steepness of the
+    logistic curve: the games of one round differ by chance.
+    """
+    steepness = 1 / spread
+    leads = points[:, :, None] - points[:, None, :]
+    # [games, seats, seats]: chance to end ahead of the other seat; the logistic curve as a tanh
+    ahead = 0.5 + 0.5 * np.tanh(leads * steepness / 2)
+    rivals = points.shape[1] - 1
+    # A seat's 0.5 against itself does not count.
+    predicted = (ahead.sum(axis=2) - 0.5) / rivals
+    residual = final_scores - predicted
+    slope = (ahead * (1 - ahead) * leads).sum(axis=2) / rivals  # of `predicted`, by the steepness
+    steepness += 0.1 * (residual * slope).sum() / max((slope * slope).sum(), 1e-6)
+    # Even after a round of odd games a spread stays between 1.7 and 33 points.
+    return float(1 / np.clip(steepness, 0.03, 0.6))
+
+
+def _targets(end_index: Array, values: Array, end_values: Array) -> Array:
+    """Return the value that the net is to learn for each example, by TD(λ).
+
+    For the last example of a seat in a dive it is the end value. For an earlier one it is a mean of
+    the net's value of the next example and of the target of the next example, with λ = `_TRACE` as
+    the weight of the latter.
+
+    end_index   [examples] number of the seat's dive: equal numbers are adjacent, in order of time
+    values      [examples] values of the positions by the net
+    end_values  [examples] placement score to expect at the end of the dive
     """
     is_last = np.append(end_index[1:] != end_index[:-1], True)
     last_rows = np.flatnonzero(is_last)
-    row = np.arange(len(end_index))
-    # The number of later examples of the same seat in the same dive
-    later_count = last_rows[np.searchsorted(last_rows, row)] - row
-    # All examples with the same count are computed at once, from the end of the dives backwards.
-    # The first group are the last examples, which have the end value; the last group is empty.
+    row_numbers = np.arange(len(end_index))
+    next_last_rows = last_rows[np.searchsorted(last_rows, row_numbers)]
+    later_count = next_last_rows - row_numbers  # later examples of the same seat in the same dive
+    # Examples with equal counts are computed at once, from the end of the dives backwards.
     rows_by_count = np.split(later_count.argsort(kind="stable"), np.bincount(later_count).cumsum())
     targets: Array = end_values.copy()
+    # Group 0 are the last examples, which are done. `split` adds an empty group at the end.
     for rows in rows_by_count[1:-1]:
         targets[rows] = (1 - _TRACE) * values[rows + 1] + _TRACE * targets[rows + 1]
     return targets
 
 
-def _adam_step(progress: Progress, inputs: Array, targets: Array, rate: float) -> float:
-    """Change the net by one step of Adam; return the mean squared error before the step."""
-    layers = progress.net.layers
+def _adam_step(progress: Progress, inputs: Array, targets: Array, learning_rate: float) -> float:
+    """Change the net by one step of the optimiser Adam on a batch of examples.
+
+    Return the mean squared error of the net on the batch before the step.
+    """
+    gradients, mean_error = _gradients(progress.net.layers, inputs, targets)
+    progress.steps += 1
+    # The running means begin at 0. In the first steps these two factors make up for that.
+    rate = learning_rate / (1 - 0.9**progress.steps)
+    scale = F32(1 - 0.999**progress.steps)
+    arrays = progress.arrays()
+    for array, moments, gradient in zip(arrays, progress.moments, gradients, strict=True):
+        mean, mean_square = moments
+        # The usual decay rates of Adam, 0.9 and 0.999
+        mean[:] += F32(0.1) * (gradient - mean)
+        mean_square[:] += F32(0.001) * (gradient * gradient - mean_square)
+        array[:] -= F32(rate) * mean / (np.sqrt(mean_square / scale) + F32(1e-8))
+    return mean_error
+
+
+def _gradients(
+    layers: Sequence[tuple[Array, Array]], inputs: Array, targets: Array
+) -> tuple[list[Array], float]:
+    """Return the gradients of the squared error, by backpropagation, and the mean squared error.
+
+    The gradients are those of each matrix and bias, in the order of the layers.
+    """
     layer_inputs = [inputs]
     for matrix, bias in layers[:-1]:
         layer_inputs.append(np.maximum(layer_inputs[-1] @ matrix + bias, 0))
-    # The slope of the error, and backwards through the layers to each matrix and bias
-    error = (layer_inputs[-1] @ layers[-1][0] + layers[-1][1])[:, 0] - targets
+    last_matrix, last_bias = layers[-1]
+    outputs = (layer_inputs[-1] @ last_matrix + last_bias)[:, 0]
+    error = outputs - targets
     slope = error[:, None] / F32(len(targets))
     gradients: list[Array] = []
     for (matrix, _), layer_input in zip(reversed(layers), reversed(layer_inputs), strict=True):
         gradients = [layer_input.T @ slope, slope.sum(axis=0), *gradients]
         slope = (slope @ matrix.T) * (layer_input > 0)
-    progress.steps += 1
-    # The usual decay rates of Adam, 0.9 and 0.999; the means are corrected for their start at 0.
-    rate /= 1 - 0.9**progress.steps
-    scale = F32(1 - 0.999**progress.steps)
-    arrays = progress.arrays()
-    for array, moments, gradient in zip(arrays, progress.moments, gradients, strict=True):
-        mean, square = moments
-        mean[:] += F32(0.1) * (gradient - mean)
-        square[:] += F32(0.001) * (gradient * gradient - square)
-        array[:] -= F32(rate) * mean / (np.sqrt(square / scale) + F32(1e-8))
-    return float((error * error).mean())
+    return gradients, float((error * error).mean())
 
 
 def lead_over_steady(settings: Settings, progress: Progress) -> tuple[float, float]:
-    """Return the net's lead over `steady` in placement score, and its 95 % margin.
+    """Let the net play against `steady`, and return its mean lead with the margin of 95 %.
 
-    They play against each other in games with half of the seats each, chosen at random.
+    The lead is the difference of the mean placement scores. Each has half of the seats of a game,
+    chosen at random; of an odd number of seats the net has one less.
     """
     rng = np.random.default_rng([settings.seed, progress.rounds, 1])
     players, games = settings.players, 2 * settings.games
     batch = Batch(preset(settings.rules[0]), players, games)
     open_random(batch, np.arange(games), rng)
-    is_net = rng.random((games, players)).argsort(axis=1) < players // 2
+    random_order = rng.random((games, players)).argsort(axis=1)
+    is_net = random_order < players // 2
     net = EvaluationPolicy(Net.of(weights_of(settings, progress)))
     policy = BySeat([SteadyPolicy(players), net], is_net.astype(np.int64))
     dice = RandomDice(rng)
-    leads = np.full(games, np.nan)
+    leads = np.full(games, np.nan)  # NaN until the game has ended
     while np.isnan(leads).any():
         finished = batch.play_turn(policy, dice)
-        score = batch.results(finished).halves / (2 * (players - 1))
-        is_net_seat = is_net[finished]
-        lead = (score * is_net_seat).sum(axis=1) / is_net_seat.sum(axis=1)
-        lead -= (score * ~is_net_seat).sum(axis=1) / (~is_net_seat).sum(axis=1)
-        # A game counts once, and plays on as another one until all have ended.
-        leads[finished] = np.where(np.isnan(leads[finished]), lead, leads[finished])
+        scores = batch.results(finished).halves / (2 * (players - 1))
+        new_leads = _mean_lead(scores, is_net[finished])
+        # Games go on as new ones until all have ended, but only the first one counts.
+        leads[finished] = np.where(np.isnan(leads[finished]), new_leads, leads[finished])
         open_random(batch, finished, rng)
     return float(leads.mean()), float(SURE * leads.std() / np.sqrt(games))
 
 
+def _mean_lead(scores: Array, is_net: Array) -> Array:
+    """Return [games] the mean score of the net's seats less that of the other seats.
+
+    scores  [games, seats]
+    is_net  [games, seats] True for the seats of the net
+    """
+    net_mean: Array = (scores * is_net).sum(axis=1) / is_net.sum(axis=1)
+    others_mean: Array = (scores * ~is_net).sum(axis=1) / (~is_net).sum(axis=1)
+    return net_mean - others_mean
+
+
 def weights_of(settings: Settings, progress: Progress) -> Weights:
-    """Return the weights as they are written to the file, rounded to 16-bit floats."""
-    layers = [
-        Layer(
-            tuple(map(tuple, matrix.T.astype(np.float16).tolist())),
-            tuple(bias.astype(np.float16).tolist()),
-        )
-        for matrix, bias in progress.net.layers
-    ]
+    """Return the weights of the net for its file, with the settings and the rounds done so far.
+
+    Numbers are rounded to 16-bit floats, as the file stores them.
+    """
+    layers = []
+    for matrix, bias in progress.net.layers:
+        # The file has a row for each output; the matrix has one for each input.
+        rows = tuple(map(tuple, matrix.T.astype(np.float16).tolist()))
+        layers.append(Layer(rows, tuple(bias.astype(np.float16).tolist())))
     counts = {"rounds": progress.rounds, "decisions": progress.decisions}
     return Weights(
         settings.name,
         settings.players,
         progress.net.spreads,
         tuple(layers),
-        {"settings": _facts(settings), "done": counts},
+        {"settings": _json_settings(settings), "done": counts},
     )
 
 
@@ -418,10 +530,13 @@ def _all_arrays(progress: Progress) -> list[Array]:
     return [*progress.arrays(), *(array for pair in progress.moments for array in pair)]
 
 
-def _facts(settings: Settings) -> dict[str, Any]:
-    """Return the settings with the version of the inputs, as they come back from JSON."""
-    facts: dict[str, Any] = json.loads(json.dumps({"inputs": VERSION, **asdict(settings)}))
-    return facts
+def _json_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings and the version of the net's inputs, as JSON stores them.
+
+    They can be compared with the settings in a file: tuples, for example, are lists.
+    """
+    data: dict[str, Any] = json.loads(json.dumps({"inputs": VERSION, **asdict(settings)}))
+    return data
 
 
 def _earlier(path: Path, settings: Settings) -> tuple[Progress, bool]:
@@ -439,11 +554,11 @@ def _earlier(path: Path, settings: Settings) -> tuple[Progress, bool]:
         weights = read_weights(path)
     except WeightsError as error:
         raise ValueError(f"{error}; nothing is written over it: name another file") from None
-    facts, training = _facts(settings), weights.training
+    wanted, training = _json_settings(settings), weights.training
     origin = "of no training known here"
     try:
         earlier, done = training["settings"], training["done"]  # type: ignore[index]
-        different = [name for name in facts if name != "rounds" and earlier[name] != facts[name]]
+        different = [name for name in wanted if name != "rounds" and earlier[name] != wanted[name]]
         if different:
             differences = ", ".join(
                 f"{name} {json.dumps(earlier[name])[:60]}" for name in different
@@ -459,34 +574,35 @@ def _earlier(path: Path, settings: Settings) -> tuple[Progress, bool]:
 
 
 def _save_state(path: Path, settings: Settings, progress: Progress) -> None:
-    """Write the state of a training that is not finished; the file is replaced as a whole."""
+    """Write the state of an unfinished training to a file, from which `_restore` reads it.
+
+    The state is written beside the old file and then replaces it, so the file is never incomplete.
+    """
     counts = {name: getattr(progress, name) for name in _COUNTS}
+    header = json.dumps([_json_settings(settings), progress.net.spreads, counts])
     temporary = half_written(path)
     with temporary.open("wb") as file:
-        np.savez(
-            file,
-            json.dumps([_facts(settings), progress.net.spreads, counts]),
-            *_all_arrays(progress),
-        )
+        np.savez(file, header, *_all_arrays(progress))
     temporary.replace(path)
 
 
 def _restore(path: Path, settings: Settings, progress: Progress) -> None:
-    """Read the state of a training back into `progress`.
+    """Read the state that `_save_state` wrote into `progress`, whose arrays have the same shapes.
 
     Raise ValueError for a file that is damaged, or of a training with other settings.
     """
     try:
         with np.load(path) as saved:
-            facts, spreads, counts = json.loads(str(saved["arr_0"]))
-            if facts != _facts(settings):
+            # numpy names the arrays of a file arr_0, arr_1 and so on.
+            saved_settings, spreads, counts = json.loads(str(saved["arr_0"]))
+            if saved_settings != _json_settings(settings):
                 raise ValueError("it was begun with other settings")
-            for i, array in enumerate(_all_arrays(progress), 1):
-                array[:] = saved[f"arr_{i}"]
+            for number, array in enumerate(_all_arrays(progress), start=1):
+                array[:] = saved[f"arr_{number}"]
         progress.net.spreads = float(spreads[0]), float(spreads[1])
         for name in _COUNTS:
             setattr(progress, name, int(counts[name]))
-    except (
+    except (  # all that numpy, JSON and the numbers of a damaged file may raise
         ValueError,
         LookupError,
         TypeError,
