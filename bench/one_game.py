@@ -151,7 +151,7 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
     while (question := game.pending()) is not None:
         view = game.view(question.seat)
         lap("rules: question and view")
-        data = wire.numbered(writer.write(view, None, LEFT), 1)
+        data = wire.with_request_id(writer.write(view, None, LEFT), 1)
         lap("referee: question as bytes")
         request = pb.PlayResponse.FromString(data).requests[0]
         view, _ = wire.request_from_wire(request, game.rules)
@@ -206,7 +206,7 @@ class BareGame:
         self.decisions += 1
         time_left = self._refereed.time_left(question.seat)
         request = self._writer.write(self._game.view(question.seat), None, time_left)
-        return question.seat, wire.numbered(request, self.decisions)
+        return question.seat, wire.with_request_id(request, self.decisions)
 
     def answer(self, data: bytes) -> None:
         """Play the action of an answer's message."""

@@ -188,7 +188,7 @@ class Session:
             self._resume()
         self._change("ask")
         self._open[request_id] = on_answer
-        self._outbox.put(wire.numbered(request, request_id), (request_id, time_left))
+        self._outbox.put(wire.with_request_id(request, request_id), (request_id, time_left))
         self._advance()
         return request_id
 

@@ -95,7 +95,8 @@ def run(bot: NewBot) -> None:
     referee started it, 1 if the referee refused it.
     """
     _bot.check_new_bot(bot)
-    # At the end the system takes all memory back at once: do not search it for garbage first.
+    # At the exit the system takes back all memory at once. `gc.freeze` keeps Python from
+    # searching it for garbage before that.
     atexit.register(gc.freeze)
     if text := os.environ.get(_launch.PARAMETERS, ""):
         try:

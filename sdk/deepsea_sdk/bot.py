@@ -155,28 +155,32 @@ class Note(NamedTuple):
 
 
 def note_of(text: str, numbers: Iterable[tuple[str, float]] = ()) -> Note:
-    """Return a note within the limits of notes.
+    """Return a note with this text and these numbers, shortened to the limits of a note.
 
-    Texts and names that are too long are cut. Numbers that are not finite are left out, and those
-    after the first MOST_NUMBERS names.
+    A text or a name that is too long is cut. Infinite numbers and NaN are left out. Of several
+    numbers with the same name the last one counts; there is no room for new names once there are
+    MOST_NUMBERS of them.
     """
     by_name: dict[str, float] = {}
-    for name, value in islice(numbers, MOST_READ):
+    for name, value in islice(numbers, MOST_READ):  # a bot may send a flood of numbers
         label = _cut(name, NAME_BYTES)
-        if isfinite(value) and (label in by_name or len(by_name) < MOST_NUMBERS):
+        has_room = label in by_name or len(by_name) < MOST_NUMBERS
+        if has_room and isfinite(value):
             by_name[label] = value
     return Note(_cut(text, TEXT_BYTES), by_name)
 
 
 def rows_of(notes: Mapping[int, Note], decisions: Sequence[Decision]) -> list[dict[str, object]]:
-    """Return the notes of a game for JSON, in the order of its decisions.
+    """Return the notes of a game as JSON objects, in the order of the decisions.
 
-    notes  notes by the number of the decision
+    notes      notes by the number of their decision
+    decisions  all decisions of the game
     """
-    return [
-        {"decision": number, "seat": decisions[number].seat, **note._asdict()}
-        for number, note in sorted(notes.items())
-    ]
+    rows: list[dict[str, object]] = []
+    for number, note in sorted(notes.items()):
+        seat = decisions[number].seat
+        rows.append({"decision": number, "seat": seat, "text": note.text, "numbers": note.numbers})
+    return rows
 
 
 def _cut(text: str, limit: int) -> str:
@@ -301,16 +305,16 @@ class Bot:
         same name at each decision makes a line over the game. A decision has at most one text and 8
         numbers, the last one of each name. Texts are cut after 200 bytes.
         """
-        before = self._note or note_of("")
+        note_so_far = self._note or note_of("")
         if number is None:
-            self._note = note_of(text, before.numbers.items())
-        else:
-            try:
-                value = float(number)
-            except OverflowError:  # an int beyond all floats
-                value = inf  # left out, as any number that is not finite
-            numbers = [*before.numbers.items(), (text, value)]
-            self._note = note_of(before.text, numbers)
+            self._note = note_of(text, note_so_far.numbers.items())
+            return
+        try:
+            value = float(number)
+        except OverflowError:  # an int that is too large for a float
+            value = inf  # `note_of` leaves it out
+        numbers = [*note_so_far.numbers.items(), (text, value)]
+        self._note = note_of(note_so_far.text, numbers)
 
     # Hooks
 
@@ -354,16 +358,16 @@ AnyBot: TypeAlias = Bot | NewBot
 
 
 def check_new_bot(bot: object) -> None:
-    """Raise TypeError for an argument that `run` does not accept, such as a bot object."""
-    is_other_class = isinstance(bot, type) and not issubclass(bot, Bot)
-    if is_other_class or not (callable(bot) or isinstance(bot, Bot)):
-        raise TypeError(f"run() takes a class or a function that makes a bot, not {quoted(bot)}")
+    """Raise TypeError unless `run` accepts this argument: a class of bots, or a function."""
     if isinstance(bot, Bot):
         name = type(bot).__name__
         raise TypeError(
             "run() takes a class or a function that makes a bot, not an object: every game gets "
             f"a bot of its own; write run({name}), or run(lambda: {name}(...))"
         )
+    is_accepted = issubclass(bot, Bot) if isinstance(bot, type) else callable(bot)
+    if not is_accepted:
+        raise TypeError(f"run() takes a class or a function that makes a bot, not {quoted(bot)}")
 
 
 def make_bot(new_bot: NewBot) -> Bot:
@@ -388,11 +392,14 @@ def take_note(bot: Bot) -> Note | None:
 
 
 def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
-    """Return the action of a method's answer. Raise `IllegalAnswer` if it is not legal here.
+    """Return the action that a bot's method has chosen. Raise `IllegalAnswer` if it is not legal.
 
-    bot, method  source of the answer, for the error
+    answer       the method's result: an action as text, a bool for `turn_back`, or units in an
+                 order for `stack_order`
+    bot, method  bot and name of its method, for the error
     """
     action = answer if isinstance(answer, str) else _action_of(view.kind, answer)
+    # `view.legal` lists only some of the orders when there are very many.
     if action is not None and (action in view.legal or view.is_legal(action)):
         return action
     if view.kind == "order":
@@ -405,8 +412,11 @@ def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
 
 
 def _action_of(kind: Kind | None, answer: object) -> str | None:
-    """Return the action of an answer that is no text; None if it is none."""
-    if kind == "declare" and answer is not None:  # None is a forgotten return statement
+    """Return the action that an answer stands for which is not a text, or None for no action.
+
+    A bool declares: True is to turn back. Units or their names in a row are an order.
+    """
+    if kind == "declare" and answer is not None:  # None: the author forgot the return statement
         return BACK if answer else DOWN
     if kind == "order" and isinstance(answer, Iterable):
         return order_by_name(item.name if isinstance(item, Unit) else str(item) for item in answer)
@@ -450,9 +460,10 @@ class SeatedBot:
             self._call(self._bot.on_game_start, info)
 
     def decide(self, view: View, clock: Clock, events: Iterable[Event]) -> BotAnswer:
-        """Ask for a decision, after telling the events since the last one.
+        """Pass the new events to the bot, ask it for a decision, and return its answer.
 
-        An exception in a hook since then is the answer, and the bot is not asked.
+        If a hook of the bot has raised an exception since its last decision, the bot is not asked,
+        and the answer is that exception.
         """
         bot = self._bot
         if bot is None:
@@ -468,15 +479,16 @@ class SeatedBot:
         return BotAnswer("", error)
 
     def _ask(self, bot: Bot, view: View) -> BotAnswer:
-        """Return the bot's answer to a request, which may be an illegal action with the reason."""
+        """Return the bot's action and its note, or an illegal action with the reason."""
         legal = view.legal
         if view.kind is None:
             # A newer referee asks for another kind of decision: play its default action.
             return BotAnswer(legal[0], None)
         try:
             action = bot.decide(view)
-            if action not in legal:
+            if action not in legal:  # an order that is not listed, or the author's own `decide`
                 action = legal_action(view, action, bot, "decide")
+            # `new_tuple` makes a NamedTuple faster than its constructor.
             return new_tuple(BotAnswer, (action, None, take_note(bot)))
         except IllegalAnswer as error:
             if self._raises:
@@ -496,9 +508,10 @@ class SeatedBot:
             self._call(self._bot.on_game_end, end)
 
     def _call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
-        """Call the author's code.
+        """Call a method with the author's own code, and return its result.
 
-        An exception is printed and stored in `_error`, and the result is None.
+        If it raises, the traceback is printed and the result is None. The first traceback since the
+        last decision is stored in `_error`, as the answer to the next request.
         """
         try:
             return method(*arguments)
@@ -507,9 +520,10 @@ class SeatedBot:
         except Exception as error:
             if self._raises:
                 raise
-            text = own_traceback(error)
-            sys.stderr.write(text + "\n")
-            self._error = self._error or text
+            traceback_text = own_traceback(error)
+            sys.stderr.write(traceback_text + "\n")
+            if self._error is None:
+                self._error = traceback_text
             return None
 
 
@@ -524,7 +538,11 @@ _METHODS = {
 
 
 def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
-    """Return a function that makes the same bots, with hints on the first of each class."""
+    """Return a function that makes the same bots, and prints hints for their author.
+
+    The hints are about methods with misspelt names. They are printed to stderr when the first bot
+    of a class is made.
+    """
     classes_seen: set[type[Bot]] = set()
 
     def make() -> Bot:
@@ -538,17 +556,24 @@ def with_hints(new_bot: Callable[[], Bot]) -> Callable[[], Bot]:
 
 
 def misspelt(bot: type[Bot]) -> Iterator[str]:
-    """Yield a hint for each public method whose name is much like one of `Bot`."""
+    """Yield a hint for each method of a bot's class whose name looks like a misspelt one."""
     for cls in bot.__mro__[: bot.__mro__.index(Bot)]:
         for name, value in vars(cls).items():
-            if callable(value):
-                yield from misspelling(cls.__name__, name)
+            hint = misspelling_hint(cls.__name__, name) if callable(value) else None
+            if hint is not None:
+                yield hint
 
 
-def misspelling(class_name: str, name: str) -> Iterator[str]:
-    """Yield the hint on a method of a bot's class, if its name is much like one that `Bot` has."""
-    if not name.startswith("_") and not hasattr(Bot, name):
-        plain = name.replace("_", "").lower()
-        for method_key in difflib.get_close_matches(plain, _METHODS, 1, _ALIKE):
-            actual, expected = f"{class_name}.{name}", _METHODS[method_key]
-            yield f"the SDK never calls {actual}; did you mean {expected}?"
+def misspelling_hint(class_name: str, method: str) -> str | None:
+    """Return a hint if the name of a bot's method is nearly, but not quite, that of one of `Bot`.
+
+    Return None for all other names, such as the author's own. Case and underscores do not matter:
+    for `StackOrder` the hint asks whether `stack_order` was meant.
+    """
+    if method.startswith("_") or hasattr(Bot, method):
+        return None
+    plain_name = method.replace("_", "").lower()
+    matches = difflib.get_close_matches(plain_name, _METHODS, n=1, cutoff=_ALIKE)
+    if not matches:
+        return None
+    return f"the SDK never calls {class_name}.{method}; did you mean {_METHODS[matches[0]]}?"

@@ -49,8 +49,8 @@ _CLOSED = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.INTERNAL,
 )
-_ERRORS_BYTES = 32 * 1024
-"""Most bytes of error texts in one message; the referee refuses messages of more than 64 KiB."""
+_MESSAGE_ERROR_BYTES = 32 * 1024
+"""Most bytes of all error texts of a message; the referee refuses messages of over 64 KiB."""
 
 
 @dataclass(slots=True)
@@ -96,41 +96,45 @@ class Player:
         return answer
 
     def _fault(self, message: pb.FaultNotice) -> None:
-        """Tell the bot that a fault was counted; the notice names the request, and so the game."""
+        """Tell the bot of a game that a fault was counted against it.
+
+        The message names no game: it is the one whose last request has the message's request id.
+        """
         for seat in self._seats.values():
             if seat.request_id == message.request_id:
-                break
-        else:
-            raise WireError(f"a fault at request {message.request_id}, which no game has open")
-        seat.bot.fault(fault_from_wire(message, seat.info.game_id))
+                seat.bot.fault(fault_from_wire(message, seat.info.game_id))
+                return
+        raise WireError(f"a fault at request {message.request_id}, which no game has open")
 
     def _answer(self, requests: Sequence[pb.DecisionRequest], arrived: float) -> pb.PlayRequest:
-        """Return the decisions of the bots for these requests, which came in one message.
+        """Ask the bots for the decisions that one message requests; return the message of answers.
 
-        arrived  time of the message's arrival, from which the bots' time counts
+        arrived  time at which the message arrived: the clocks of all its requests began then
         """
-        # Even if all games fail at once, their tracebacks fit into one message.
-        error_limit = min(ERROR_BYTES, _ERRORS_BYTES // len(requests))
-        answer = pb.PlayRequest()
-        decisions = answer.decisions
-        for message in requests:
-            seat = self._seat(message.game_id)
+        # The answers go into one message, with the tracebacks of all games if they fail at once.
+        error_limit = min(ERROR_BYTES, _MESSAGE_ERROR_BYTES // len(requests))
+        answers = pb.PlayRequest()
+        decisions = answers.decisions
+        for request in requests:
+            request_id = request.request_id
+            seat = self._seat(request.game_id)
+            seat.request_id = request_id
             bot = seat.bot
-            view, time_left = wire.request_from_wire(message, seat.info.rules)
-            request_id = seat.request_id = message.request_id
-            events = events_from_wire(message.events) if bot.hears_events else ()
+            view, time_left = wire.request_from_wire(request, seat.info.rules)
+            events = events_from_wire(request.events) if bot.hears_events else ()
             clock = Clock.of(time_left, now=self._now, arrived=arrived)
             action, error, note = bot.decide(view, clock, events)
             if error is not None:
                 error = cut(error, error_limit)
             wire.decision_to_wire((request_id, action, error, note), decisions.add())
-        return answer
+        return answers
 
     def _end(self, message: pb.GameResult) -> None:
-        """Tell the bot of a game its end, and forget the game."""
+        """Forget a game that is over, and call the hooks of its bot for the end."""
         seat = self._seat(message.game_id)
         del self._seats[message.game_id]
         bot = seat.bot
+        # Most bots have none of these hooks: then the result need not be read.
         if bot.hears_end or bot.hears_events:
             events = last_events_from_wire(message) if bot.hears_events else ()
             bot.end(result_from_wire(message, seat.info.seat), events)
@@ -144,10 +148,10 @@ class Player:
 
 
 def features_of(bot: NewBot) -> tuple[str, ...]:
-    """Return the features of a bot's Hello.
+    """Return the features that a bot names to the referee when it connects.
 
-    They are those of a class. A function that makes bots has only the attributes that are set on
-    it, so by default it has none of the features.
+    bot  a class, whose attributes and methods are looked at; or a function that makes bots, which
+         names no features unless its author has set these attributes on it
     """
     features = []
     if getattr(bot, "concurrent_games", False) is True:

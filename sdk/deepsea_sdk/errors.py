@@ -20,6 +20,7 @@ import re
 import stat
 import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 
 from deepsea_rules.printable import one_line
@@ -62,31 +63,36 @@ class WireError(SdkError, ValueError):
 
 
 def own_traceback(error: BaseException) -> str:
-    """Return the traceback of an exception, from the first frame of the author's own code on.
+    """Return the traceback of a bot's exception, without the SDK's frames at its beginning.
 
     Its last line always has the exception, even if that has a message of many lines.
     """
+    # Formatting calls the exception's own methods, which may raise.
+    explain = partial(_format_own_traceback, error)
+    return cut(text_or_excuse(explain, f"{type(error).__name__}: this fault"))
 
-    def text() -> str:
-        """Return the text from the first frame outside of the SDK; its last line is the error."""
-        frame: TracebackType | None = error.__traceback__
-        while frame is not None and _is_sdk(frame):
-            frame = frame.tb_next
-        own_text = exception_text(error.with_traceback(frame)).rstrip("\n")
-        message = "".join(traceback.format_exception_only(error)).rstrip("\n")
-        if "\n" in message:
-            return f"{own_text}\n{' '.join(message.split())[:LONGEST_SUMMARY]}"
-        return own_text
 
-    # The exception's own methods may raise.
-    return cut(text_or_excuse(text, f"{type(error).__name__}: this fault"))
+def _format_own_traceback(error: BaseException) -> str:
+    """Return the traceback from the first frame outside of the SDK on.
+
+    A message of several lines is added once more as one line, so that the last line of the text
+    has the exception.
+    """
+    frame: TracebackType | None = error.__traceback__
+    while frame is not None and _is_sdk(frame):
+        frame = frame.tb_next
+    own_text = exception_text(error.with_traceback(frame)).rstrip("\n")
+    message = "".join(traceback.format_exception_only(error)).rstrip("\n")
+    if "\n" in message:
+        return f"{own_text}\n{' '.join(message.split())[:LONGEST_SUMMARY]}"
+    return own_text
 
 
 def text_or_excuse(explain: Callable[[], str], subject: str = "this fault") -> str:
-    """Return the text of an explanation, or a sentence that there is none if it fails.
+    """Return the text that `explain` makes; if it raises, a sentence that says so instead.
 
-    explain  returns the explanation; an author's own exception class may fail in it
-    subject  subject of that sentence
+    explain  makes a text of an author's exception, whose own methods may raise
+    subject  what could not be explained then: the subject of the sentence
     """
     try:
         return explain()
@@ -95,8 +101,11 @@ def text_or_excuse(explain: Callable[[], str], subject: str = "this fault") -> s
 
 
 def exception_text(error: BaseException) -> str:
-    """Return the whole text of an exception, as Python prints it, with its causes."""
-    # Python would read the source of every frame of all exceptions in the chain.
+    """Return an exception with its traceback and its causes as text, as Python prints it.
+
+    Source lines are not read from huge files and from files that are no ordinary ones.
+    """
+    # Python prints source lines of all exceptions that this one leads to, so go through them all.
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:
@@ -106,14 +115,17 @@ def exception_text(error: BaseException) -> str:
             frames = traceback.walk_tb(exception.__traceback__)
             skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
             pending += [exception.__cause__, exception.__context__]
-            pending += exception.exceptions if isinstance(exception, BaseExceptionGroup) else ()
+            if isinstance(exception, BaseExceptionGroup):
+                pending += exception.exceptions
     return "".join(traceback.format_exception(error))
 
 
 def skip_odd_sources(files: Iterable[str]) -> None:
-    """Make tracebacks leave out source lines of files that are huge or no ordinary files.
+    """Keep tracebacks from reading source lines of huge files, and of pipes, devices and the like.
 
-    Python reads a whole file for one line of it, and would wait for a pipe.
+    Python reads the whole file to show one line of it, and would wait at a pipe.
+
+    files  paths under which code was compiled; an author may have compiled it under any text
     """
     for file in set(files):
         try:
@@ -124,7 +136,8 @@ def skip_odd_sources(files: Iterable[str]) -> None:
         except ValueError:  # not even a valid file name
             is_odd = True
         if is_odd:
-            linecache.cache[file] = (0, None, [], file)  # without lines, and never checked again
+            # An entry without lines. Without a time (None) Python never checks the file again.
+            linecache.cache[file] = (0, None, [], file)
 
 
 def cut(text: str, limit: int = ERROR_BYTES) -> str:

@@ -71,65 +71,79 @@ Mask = NDArray[np.int8]
 
 _KEPT = 4096
 """Entries of each cache; all of them take at most 4 MB, for the bytes of some games."""
-_HEAD = Struct(f"{HEAD}f").pack
+_pack_head = Struct(f"{HEAD}f").pack
 _SPACE = Struct(f"{PER_SPACE}f")
 _DIVER_BYTES = calcsize(f"{PER_DIVER}f")
-_VALUES = (0, *(sum(values_of_level(level)) for level in LEVELS))
-_CHIPS = (0, *(len(values_of_level(level)) for level in LEVELS))
+_LEVEL_SUMS = (0, *(sum(values_of_level(level)) for level in LEVELS))
+_LEVEL_COUNTS = (0, *(len(values_of_level(level)) for level in LEVELS))
 
 
 def features(view: View) -> Features:
-    """Return a seat's view as numbers, with its own diver first."""
-    own = view.seat
-    if own is None:
+    """Return a seat's view as an array of `LENGTH` numbers for a neural net.
+
+    First come numbers of the game, then those of each space, from the submarine outward, and then
+    those of each diver, the seat's own one first. docs/pettingzoo.md describes each number.
+    """
+    own_seat = view.seat
+    if own_seat is None:
         raise ValueError("a watcher's view has no diver of its own")
     players = view.players
     known = view.known
-    game_numbers = view.dive, view.air, players, view.quiet, own
-    decision_flags = view.to_move == own, view.kind == "declare", view.kind == "search"
+    game_numbers = view.dive, view.air, players, view.quiet, own_seat
+    decision_flags = view.to_move == own_seat, view.kind == "declare", view.kind == "search"
+    # Bytes are joined, because those of spaces and cargos come from caches.
     parts = [
-        _HEAD(*game_numbers, *decision_flags, *_unknown_means(known)),
-        _trail(view.trail, view.laid),
+        _pack_head(*game_numbers, *decision_flags, *_unknown_means(known)),
+        _trail_bytes(view.trail, view.laid),
     ]
-    for seat in (*range(own, players), *range(own)):
+    for seat in (*range(own_seat, players), *range(own_seat)):
         bank = view.bank[seat]
+        known_points = sum([known[chip] for chip in bank if chip in known])
         parts += (
-            _way(view.place[seat], view.homeward[seat], view.barred[seat]),
-            _cargo(view.cargo[seat]),
-            _bank(bank),
-            pack("f", sum([known[chip] for chip in bank if chip in known])),
+            _place_bytes(view.place[seat], view.homeward[seat], view.barred[seat]),
+            _cargo_bytes(view.cargo[seat]),
+            _bank_bytes(bank),
+            pack("f", known_points),
         )
+    # The numbers of seats that this game does not have are 0.
     parts.append(bytes(_DIVER_BYTES * (MAX_PLAYERS - players)))
-    # Unlike that of bytes, the array of a bytearray can be written to.
+    # An array of a bytearray can be written to; one of bytes cannot.
     return np.frombuffer(bytearray().join(parts), np.float32)
 
 
 def numbered(view: View) -> dict[int, str]:
-    """Return the legal actions of the view's seat by their numbers; none if it is not to move."""
+    """Return the legal actions of the view's seat by their numbers; none if it is not to move.
+
+    Numbers 0 to 3 are `down`, `back`, `leave` and `take`. The next `DROPS` numbers drop the unit at
+    that place of the cargo, and the numbers after these are the orders of `view.legal`.
+    """
     if view.seat != view.to_move:
         return {}
     if view.kind == "order":
-        first = len(WORDS) + DROPS
-        return {first + number: action for number, action in enumerate(view.legal)}
+        return dict(enumerate(view.legal, start=len(WORDS) + DROPS))
     by_number = {number: word for number, word in enumerate(WORDS) if word in view.legal}
-    for number, unit in enumerate(view.cargo[view.to_move][:DROPS]):
-        # Units of the same name are the same; the first one stands for them.
-        if drop(unit) in view.legal and drop(unit) not in by_number.values():
-            by_number[len(WORDS) + number] = drop(unit)
+    own_cargo = view.cargo[view.to_move]
+    for number, unit in enumerate(own_cargo[:DROPS], start=len(WORDS)):
+        action = drop(unit)
+        # Units of the same name have the same action, which has the number of the first of them.
+        if action in view.legal and action not in by_number.values():
+            by_number[number] = action
     return by_number
 
 
 def action_number(number: SupportsIndex | None) -> int:
     """Return the number of an action as an int.
 
-    Raise InvalidAction for anything but a whole number.
+    Raise InvalidAction for anything but a whole number, such as 2.0, None or True.
     """
-    try:
-        # Python takes a bool for a number, and numpy does not.
-        return index(None if isinstance(number, bool) else number)  # type: ignore[arg-type]
-    except TypeError:
-        given = "None" if number is None else f"a {type(number).__name__}"
-        raise InvalidAction(f"an action is one whole number, not {given}") from None
+    # For `index` a bool of Python is a whole number, and one of numpy is not: refuse both.
+    if number is not None and not isinstance(number, bool):
+        try:
+            return index(number)
+        except TypeError:
+            pass
+    given = "None" if number is None else f"a {type(number).__name__}"
+    raise InvalidAction(f"an action is one whole number, not {given}")
 
 
 def action_of(number: SupportsIndex | None, view: View) -> str:
@@ -145,14 +159,14 @@ def action_of(number: SupportsIndex | None, view: View) -> str:
 
 
 def number_of(action: str, view: View) -> int:
-    """Return the number of a legal action, as `action_of` reads it.
+    """Return the number of a legal action: the one for which `action_of` returns the action.
 
     Raise IllegalAction for an action that is not legal, and for a legal order that `view.legal`
     does not list, since only listed orders have numbers.
     """
     legal = numbered(view)
-    for number, name in legal.items():
-        if name == action:
+    for number, legal_action in legal.items():
+        if legal_action == action:
             return number
     raise IllegalAction(f"{quoted(action)} has no number here; {_listed(legal)}: {view}")
 
@@ -173,8 +187,12 @@ def mask(view: View) -> Mask:
 
 
 def _unknown_means(known: Mapping[int, int]) -> list[float]:
-    """Return the mean value of an unknown chip of each level; 0 if none is unknown."""
-    sums, counts = [*_VALUES], [*_CHIPS]
+    """Return the mean value of the unknown chips of each level; 0 for a level without any.
+
+    known  the values of the known chips, by chip
+    """
+    # Take the known chips away from all chips of their level; index 0 is no level.
+    sums, counts = [*_LEVEL_SUMS], [*_LEVEL_COUNTS]
     for chip, value in known.items():
         level = LEVEL_OF[chip]
         sums[level] -= value
@@ -183,14 +201,14 @@ def _unknown_means(known: Mapping[int, int]) -> list[float]:
 
 
 @lru_cache(_KEPT)
-def _trail(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
+def _trail_bytes(trail: tuple[Unit, ...], laid: frozenset[Unit]) -> bytes:
     """Return the bytes of all spaces, from the submarine outward."""
-    spaces = [_space(unit, unit in laid) for unit in trail[1:]]
+    spaces = [_space_bytes(unit, unit in laid) for unit in trail[1:]]
     return b"".join(spaces).ljust(SPACES * _SPACE.size, b"\0")
 
 
 @lru_cache(_KEPT)
-def _space(unit: Unit, laid: bool) -> bytes:
+def _space_bytes(unit: Unit, laid: bool) -> bytes:
     """Return the bytes of a space.
 
     laid  True if a stranded diver laid the unit there as a pile
@@ -199,18 +217,18 @@ def _space(unit: Unit, laid: bool) -> bytes:
 
 
 @lru_cache(_KEPT)
-def _way(place: int, homeward: bool, barred: bool) -> bytes:
+def _place_bytes(place: int, homeward: bool, barred: bool) -> bytes:
     """Return the bytes of a diver's place, direction and state."""
     return pack("5f", 1, max(place, 0), homeward, place == HOME, barred)
 
 
 @lru_cache(_KEPT)
-def _cargo(cargo: tuple[Unit, ...]) -> bytes:
+def _cargo_bytes(cargo: tuple[Unit, ...]) -> bytes:
     """Return the bytes of a diver's load and the levels of its chips."""
     return pack("5f", len(cargo), *count_levels([chip for unit in cargo for chip in unit]))
 
 
 @lru_cache(_KEPT)
-def _bank(bank: tuple[int, ...]) -> bytes:
+def _bank_bytes(bank: tuple[int, ...]) -> bytes:
     """Return the bytes of the levels of a bank's chips."""
     return pack("4f", *count_levels(bank))

@@ -86,39 +86,47 @@ def features_many(
 
 
 def _unknown_means(known: Array, values: Array) -> Array:
-    """Return [games, levels] the mean value of a level's unknown chips; 0 if none is unknown.
+    """Return [games, levels] the mean value of the unknown chips; 0 for a level without any.
 
-    known   [games] the known chips, as bits
-    values  [games, 32]
+    known   [games] the known chips, a bit for each of the 32 chips
+    values  [games, 32] the values of all chips, of which only the known ones are used
     """
-    # [games, 32]: 1 for each known chip
+    # The four bytes of a number, then their bits: [games, 32], 1 for each known chip
     octets = known.astype("<u4")[:, None].view(np.uint8)
-    bits = np.unpackbits(octets, axis=1, bitorder="little")
+    is_known = np.unpackbits(octets, axis=1, bitorder="little")
+    # Chips of a level are side by side.
     per_level = (len(known), len(LEVELS), CHIPS_PER_LEVEL)
+    known_sum = (is_known * values).reshape(per_level).sum(axis=2, dtype=np.float32)
+    unknown_sum = _TOTALS - known_sum
     unknown_count = CHIPS_PER_LEVEL - levels(known).astype(np.float32)
-    total = _TOTALS - (bits * values).reshape(per_level).sum(axis=2, dtype=np.float32)
     means: Array = np.divide(
-        total, unknown_count, out=np.zeros_like(total), where=unknown_count > 0
+        unknown_sum, unknown_count, out=np.zeros_like(unknown_sum), where=unknown_count > 0
     )
     return means
 
 
 def masks_many(batch: Batch, games: Array, kind: Array) -> Array:
-    """Return [games, TURN_ACTIONS] which actions the seat to move has, as `features.mask`.
+    """Return [games, TURN_ACTIONS] the legal actions of the seat to move: 1, else 0.
 
-    kind  [games] the decision of the seat to move
+    A row is the beginning of what `features.mask` returns for the seat's view.
+
+    kind  [games] the decision of the seat to move: NOTHING, DECLARE or SEARCH
     """
     legal = np.zeros((len(games), TURN_ACTIONS), np.int8)
     down, back, leave, take = range(len(WORDS))
     turn = batch.turn(games)
+    # Divers that have turned back cannot turn again: they declare nothing.
     declares = (kind == DECLARE) & ~turn.homeward
     must_turn_back = batch.must_turn_back(turn)
+    may_turn_back = must_turn_back | batch.may_declare(turn)
     legal[declares & ~must_turn_back, down] = 1
-    legal[declares & (must_turn_back | batch.may_declare(turn)), back] = 1
+    legal[declares & may_turn_back, back] = 1
+    # There is nothing to search in the submarine, which is space 0.
     units = batch.units_here(turn)
     searches = (kind == SEARCH) & (turn.place > 0)
     legal[searches, leave] = 1
     legal[searches & (units != 0), take] = 1
-    drops = np.flatnonzero(searches & batch.may_drop(turn, units))
-    legal[drops, len(WORDS) :] = first_of_name(batch, turn.part(drops))
+    # The last columns are drops, one for each place of the cargo.
+    dropping = np.flatnonzero(searches & batch.may_drop(turn, units))
+    legal[dropping, len(WORDS) :] = first_of_name(batch, turn.part(dropping))
     return legal

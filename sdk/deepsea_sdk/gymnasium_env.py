@@ -87,33 +87,36 @@ def _listed(opponents: Any) -> list[Any]:
 
 
 def _rewards(reward: Reward, points: Array, halves: Array, seats: Array) -> Array:
-    """Return the rewards [games] of the learners' seats.
+    """Return [games] the rewards of the learners' seats at the end of their games.
 
-    points, halves  [games, seats]
-    seats           [games] the learner's seat
+    points  [games, seats] the final points
+    halves  [games, seats] two for each other seat that the seat is ahead of, one for a tie
+    seats   [games] the learner's seat
     """
     rows, players = np.arange(len(seats)), points.shape[1]
     if reward == "placement":
-        # Two halves for each of the others that the seat is ahead of: 0 to 2, less 1
-        reward_of_placement: Array = halves[rows, seats] / (players - 1) - 1
-        return reward_of_placement
-    others = points.astype(np.float64)
-    others[rows, seats] = -np.inf
-    lead: Array = points[rows, seats] - others.max(axis=1)
-    return lead
+        # The quotient is between 0 and 2, the reward between -1 and 1.
+        placement_rewards: Array = halves[rows, seats] / (players - 1) - 1
+        return placement_rewards
+    others_points = points.astype(np.float64)
+    others_points[rows, seats] = -np.inf  # never the largest
+    leads: Array = points[rows, seats] - others_points.max(axis=1)
+    return leads
 
 
 def _check_legal(games: Array, numbers: Array, legal: Array) -> None:
-    """Raise IllegalAction for the first number that its game's mask does not allow.
+    """Raise IllegalAction for the first game whose action is not legal.
 
-    games  [n] numbers of games, for the message
-    legal  [n, TURN_ACTIONS] their masks
+    games    [n] numbers of the games, for the message
+    numbers  [n] an action number for each of them
+    legal    [n, TURN_ACTIONS] masks: 1 for each legal action
     """
-    is_number = (numbers >= 0) & (numbers < TURN_ACTIONS)
-    # Numbers outside of the mask are looked up at 0.
-    wrong = np.flatnonzero(~is_number | (legal[np.arange(len(games)), numbers * is_number] == 0))
-    if len(wrong):
-        first = wrong[0]
+    in_range = (numbers >= 0) & (numbers < TURN_ACTIONS)
+    indexes = np.where(in_range, numbers, 0)  # numbers out of range are no indexes of the mask
+    is_legal = in_range & (legal[np.arange(len(games)), indexes] != 0)
+    illegal = np.flatnonzero(~is_legal)
+    if len(illegal):
+        first = illegal[0]
         legal_numbers = ", ".join(map(str, np.flatnonzero(legal[first])))
         raise IllegalAction(
             f"game {games[first]}: action {numbers[first]} is not legal here; "
@@ -166,15 +169,19 @@ class ModelPolicy(_ActionNumberPolicy):
         self.model = model
 
     def choose(self, batch: Batch, turn: Turn, kind: int) -> Array:
-        """Return the model's action numbers for the divers to move.
+        """Ask the model, and return an action number for each game of `turn`.
 
-        Raise an error for illegal ones.
+        kind  the decision, DECLARE or SEARCH
+
+        Raise ValueError if the model returns something else than one whole number for each game,
+        and IllegalAction if a number is not a legal action of its game.
         """
         games = turn.of(np.arange(batch.games))
         kinds = np.full(len(turn.diver), kind)
+        seats = turn.diver % batch.players  # `turn.diver` is game × players + seat
+        observations = features_many(batch, games, seats, kinds)
         legal = masks_many(batch, games, kinds)
-        seats = turn.diver % batch.players  # a diver is game × seats + seat
-        numbers = np.asarray(self.model(features_many(batch, games, seats, kinds), legal))
+        numbers = np.asarray(self.model(observations, legal))
         checked_answers(numbers, games, kinds="iu", subject="the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
@@ -229,26 +236,28 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Features, dict[str, Any]]:
-        """Begin all games. With a seed all that follows is reproducible by the same actions.
+        """Begin all games anew; return the observations and the `info`.
 
-        Policies of others have to be reproducible, too. There are no options.
+        seed     makes all that follows reproducible by the same actions, if the opponents' policies
+                 are reproducible; None to draw on from the random numbers so far
+        options  ignored: the environment has none
         """
         super().reset(seed=seed)
         rng = self.np_random
-        named = {"random": RandomPolicy(rng), "steady": SteadyPolicy(self.players)}
-        policies = [
-            named[opponent] if isinstance(opponent, str) else opponent
+        policies_by_name = {"random": RandomPolicy(rng), "steady": SteadyPolicy(self.players)}
+        opponents = [
+            policies_by_name[opponent] if isinstance(opponent, str) else opponent
             for opponent in self._opponents
         ]
-        self._policy = BySeat(
-            [self._learners, *policies], np.zeros((self.num_envs, self.players), int)
-        )
+        # Policy 0 is the learners'. `_begin` fills in the policy of each game and seat.
+        policy_numbers = np.zeros((self.num_envs, self.players), int)
+        self._policy = BySeat([self._learners, *opponents], policy_numbers)
         self._dice = RandomDice(rng)
         if self._fixed_seat is not None:
             self._seat[:] = self._fixed_seat
         else:
-            # The seats of the games go round the table from a random one on. `_begin` takes the
-            # next seat in each game, hence one less.
+            # The learner's seat is a random one in the first game, the next one in the second and
+            # so on. It is less by one here, since `_begin` counts it up.
             self._seat[:] = int(rng.integers(self.players)) + self._games - 1
         self._kind[:] = NOTHING
         self._begin(self._games)
@@ -256,9 +265,12 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return self._observe()
 
     def step(self, actions: Array) -> tuple[Features, Array, Array, Array, dict[str, Any]]:
-        """Play an action in each game, and on until all learners are asked again.
+        """Play the learner's action in each game, and go on until all learners are asked again.
 
-        Raise IllegalAction, with the game, for an illegal action; then nothing changes.
+        Return observations, rewards, which games have ended, which were truncated (none), and the
+        `info`. Raise IllegalAction, with the game, for an illegal action; then nothing changes.
+
+        actions  [games] action numbers
         """
         if not self._kind.all():
             raise ResetNeeded("the environment waits for no actions: call reset() first")
@@ -268,21 +280,25 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         self._learners.numbers = numbers
         declaring = np.flatnonzero(self._kind == DECLARE)
         searching = np.flatnonzero(self._kind == SEARCH)
-        # Until the step is done; an exception of a policy leaves it so, and a reset is needed.
+        # If a policy raises an exception, it stays so, and the next step demands a reset.
         self._kind[:] = NOTHING
-        self._over: list[Array] = []
-        self._points: list[Array] = []
-        self._earned = np.zeros(self.num_envs)
-        turn = self.batch.turn(declaring)
-        self.batch.declare(turn, self._policy)
-        games_after_turn = [self._move(turn), self._finish_turns(self.batch.turn(searching))]
-        self._play_on(np.concatenate(games_after_turn))
+        # `_finish_turns` adds the results of games that end in this step.
+        self._ended_games: list[Array] = []
+        self._final_points: list[Array] = []
+        self._step_rewards = np.zeros(self.num_envs)
+        # A declaration is at the beginning of a turn, a search at its end.
+        declaring_turn = self.batch.turn(declaring)
+        self.batch.declare(declaring_turn, self._policy)
+        games_after_move = self._move(declaring_turn)
+        games_after_search = self._finish_turns(self.batch.turn(searching))
+        self._play_on(np.concatenate([games_after_move, games_after_search]))
         observation, info = self._observe()
-        ended = np.zeros(self.num_envs, bool)
-        if self._over:
-            ended[np.concatenate(self._over)] = True
-            info |= self._final_info(ended)
-        return observation, self._earned, ended, np.zeros(self.num_envs, bool), info
+        has_ended = np.zeros(self.num_envs, bool)
+        if self._ended_games:
+            has_ended[np.concatenate(self._ended_games)] = True
+            info |= self._final_info(has_ended)
+        is_truncated = np.zeros(self.num_envs, bool)
+        return observation, self._step_rewards, has_ended, is_truncated, info
 
     def action_masks(self) -> Array:
         """Return which actions are legal, as booleans [games, 12]."""
@@ -292,22 +308,31 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         # Copies that share games would move each other's.
         return deepcopy(self)
 
-    def _final_info(self, ended: Array) -> dict[str, Any]:
-        """Return the entries of `info` for games that are over, in the form of `SyncVectorEnv`."""
+    def _final_info(self, has_ended: Array) -> dict[str, Any]:
+        """Return the entries of `info` for games that ended in this step, as `SyncVectorEnv` does.
+
+        The last observation of such a game is all 0, since its learner is asked nothing more.
+
+        has_ended  [games] True for these games
+        """
         points = np.zeros((self.num_envs, self.players), np.int64)
-        points[np.concatenate(self._over)] = np.concatenate(self._points)
-        last = np.full(self.num_envs, None, dtype=object)
-        for game in np.flatnonzero(ended):
-            last[game] = np.zeros(LENGTH, np.float32)
+        points[np.concatenate(self._ended_games)] = np.concatenate(self._final_points)
+        last_observations = np.full(self.num_envs, None, dtype=object)
+        for game in np.flatnonzero(has_ended):
+            last_observations[game] = np.zeros(LENGTH, np.float32)
+        # Gymnasium's form: the array `_NAME` says in which games the entry NAME is set.
         return {
-            "final_obs": last,
-            "_final_obs": ended.copy(),
-            "final_info": {"points": points, "_points": ended.copy()},
-            "_final_info": ended.copy(),
+            "final_obs": last_observations,
+            "_final_obs": has_ended.copy(),
+            "final_info": {"points": points, "_points": has_ended.copy()},
+            "_final_info": has_ended.copy(),
         }
 
     def _begin(self, games: Array) -> None:
-        """Begin these games anew, with the learner's seat and the opponents of each."""
+        """Begin these games anew: deal the chips, set the learner's seat, and draw the opponents.
+
+        Unless the learner's seat is fixed, it is the next one in each game.
+        """
         rng = self.np_random
         open_random(self.batch, games, rng)
         if self._fixed_seat is None:
@@ -333,32 +358,41 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return self._finish_turns(self._ask(turn, has_choice, SEARCH))
 
     def _ask(self, turn: Turn, has_choice: Array, kind: int) -> Turn:
-        """Store the decision of learners with a choice, and return the turns of all other seats.
+        """Leave a decision to the learners that have a choice; return the turns of other divers.
 
-        kind  the decision, DECLARE or SEARCH
+        The games of these learners wait for the next step, which is noted in `_kind`. In the turns
+        that are returned a policy decides.
+
+        has_choice  [games of the turn] True where the diver to move has a choice
+        kind        the decision, DECLARE or SEARCH
         """
         games = turn.of(self._games)
-        is_learner = turn.diver == games * self.players + self._seat.take(games)
-        is_asked = has_choice & is_learner
+        learners_diver = games * self.players + self._seat.take(games)
+        is_asked = has_choice & (turn.diver == learners_diver)
         self._kind[games[is_asked]] = kind
         return turn.part(np.flatnonzero(~is_asked))
 
     def _finish_turns(self, turn: Turn) -> Array:
-        """Let the policies search in these turns, which ends them; return the games of the turns.
+        """Play the search of these turns, which ends them; return the games of the turns.
 
-        The results of games that are over are stored, and these games begin anew.
+        Dives that end here are cleaned up. If a game is over, its reward and its points are stored
+        for the step, and it begins anew.
         """
-        over = self.batch.clean_up(self.batch.search(turn, self._policy), self._policy)
+        ended_dives = self.batch.search(turn, self._policy)
+        over = self.batch.clean_up(ended_dives, self._policy)
         if len(over):
             points, halves = self.batch.results(over)
-            self._earned[over] = _rewards(self._reward, points, halves, self._seat[over])
-            self._over.append(over)
-            self._points.append(points)
+            self._step_rewards[over] = _rewards(self._reward, points, halves, self._seat[over])
+            self._ended_games.append(over)
+            self._final_points.append(points)
             self._begin(over)
         return turn.of(self._games)
 
     def _observe(self) -> tuple[Features, dict[str, Any]]:
-        """Return the observations and the `info` of all games."""
+        """Return the observations [games, LENGTH] and the `info`, after a reset or a step.
+
+        Both are copies: the next step overwrites the arrays of this environment.
+        """
         features_many(self.batch, self._games, self._seat, self._kind, self._rows)
         self._legal = masks_many(self.batch, self._games, self._kind)
         # Gymnasium's form: the array `_NAME` says in which environments the entry NAME is set.
@@ -409,13 +443,14 @@ class SeatEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Features, dict[str, Any]]:
-        """Begin a game.
+        """Begin a game, play until the learner is asked, and return its observation and the `info`.
 
-        With a seed everything that follows is reproducible; there are no options.
+        seed     makes all that follows reproducible; None to draw on from the random numbers so far
+        options  ignored: the environment has none
         """
         super().reset(seed=seed)
         rng = self.np_random
-        # If an opponent raises before the learner is asked, `step` demands another reset.
+        # If an opponent raises an exception below, it stays None, and `step` demands a reset.
         self._view = None
         if self._fixed_seat is None:
             # Seats come in turn. The first one is random, and with a seed it depends on that alone.
@@ -425,15 +460,18 @@ class SeatEnv(gymnasium.Env[Any, Any]):
                 self._seat = int(rng.integers(self.players))
         self.game = Game(self.rules, self.players, rng.bytes(SEED_BYTES))
         self.game.keep_no_events()
-        drawn = rng.integers(len(self._opponents), size=self.players)
-        self._by_seat = [self._opponents[number] for number in drawn]
+        opponent_numbers = rng.integers(len(self._opponents), size=self.players)
+        self._by_seat = [self._opponents[number] for number in opponent_numbers]
         self._view = self._play_on()
         return self._observe()
 
     def step(self, action: SupportsIndex) -> tuple[Features, float, bool, bool, dict[str, Any]]:
-        """Play an action, and on until the learner is asked again or the game is over.
+        """Play the learner's action, and go on until it is asked again or the game is over.
 
-        Raise InvalidAction for anything but a whole number; then nothing changes.
+        Return the observation, the reward, True if the episode has ended, False (no episode is
+        truncated), and the `info`. An illegal action ends the episode, or raises IllegalAction if
+        the environment was made so. Raise InvalidAction for anything but a whole number; then
+        nothing changes.
         """
         view = self._view
         if view is None:
@@ -446,6 +484,7 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             self._view = None
             observation, info = self._observe()
             return observation, self._illegal_reward, True, False, {**info, "illegal": str(error)}
+        # If an opponent raises an exception below, it stays None, and a reset is needed.
         self._view = None
         self.game.decide(played_action)
         self._view = self._play_on()
@@ -454,8 +493,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
             return observation, 0.0, False, False, info
         result = self.game.result()
         points, halves = np.array([result.points]), np.array([halves_ahead(result.placements)])
-        earned = _rewards(self._reward, points, halves, np.array([self._seat]))
-        return observation, float(earned[0]), True, False, {**info, "points": points[0]}
+        rewards = _rewards(self._reward, points, halves, np.array([self._seat]))
+        return observation, float(rewards[0]), True, False, {**info, "points": points[0]}
 
     def _play_on(self) -> View | None:
         """Play until the learner has a choice in its turn, and return its view; None at the end.

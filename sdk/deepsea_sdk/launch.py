@@ -34,24 +34,30 @@ class Parameters(NamedTuple):
     def parse(cls, text: str) -> Parameters:
         """Return the parameters in a text such as `:Fast,depth=3`.
 
-        Raise ValueError for another form.
+        Raise ValueError for a text of another form, or if a parameter is given twice.
         """
         match = _FORM.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not of the form :CLASS,NAME=VALUE,...")
-        pairs = [pair.partition("=") for pair in match[2].split(",")[1:]]
-        names = [name for name, _, _ in pairs]
-        if repeated := {name for name in names if names.count(name) > 1}:
+        class_name, assignments = match.groups()
+        values: dict[str, Value] = {}
+        repeated: set[str] = set()
+        for assignment in assignments.split(",")[1:]:  # a comma precedes the first one, too
+            name, _, value = assignment.partition("=")
+            if name in values:
+                repeated.add(name)
+            values[name] = number_or_text(value)
+        if repeated:
             raise ValueError(f"parameter {min(repeated)!r} is given twice")
-        return cls(match[1], {name: number_or_text(value) for name, _, value in pairs})
+        return cls(class_name, values)
 
     def format(self) -> str:
-        """Return the text that `parse` reads; it does not depend on the order of the parameters."""
-        class_part = f":{self.class_name}" if self.class_name else ""
-        return class_part + "".join(
-            f",{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in sorted(self.values.items())
-        )
+        """Return the text that `parse` reads, with the parameters in alphabetical order."""
+        text = f":{self.class_name}" if self.class_name else ""
+        for name, value in sorted(self.values.items()):
+            value_text = str(value).lower() if isinstance(value, bool) else str(value)
+            text += f",{name}={value_text}"
+        return text
 
 
 def split_parameters(text: str) -> tuple[str, str]:
@@ -61,15 +67,18 @@ def split_parameters(text: str) -> tuple[str, str]:
 
 
 def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
-    """Return the class that plays, with these parameters as its attributes.
+    """Set the parameters as attributes of the bot's class, and return the class.
 
-    Raise TypeError if the bot has no such class or attribute.
-
+    text     the parameters, such as `:Fast,depth=3`; without a class they are for that of `new_bot`
     new_bot  the argument of the program's call of `run`
-    module   the program, in which a class is looked up
+    module   the program, in which the class is looked up
+
+    Raise TypeError if the program has no such class, or the class no such attribute, and for a text
+    in place of a number.
     """
     class_name, values = Parameters.parse(text)
     if class_name is not None:
+        # `new_bot` may be the class itself, imported by the program under another name.
         new_bot = getattr(module, class_name, None) or new_bot
         if getattr(new_bot, "__name__", None) != class_name:
             raise TypeError(f"it has no class {class_name}")
@@ -77,6 +86,7 @@ def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
         raise TypeError("parameters are attributes of a class, and it gives run() something else")
     for name, value in values.items():
         default = getattr(new_bot, name, None)
+        # Attributes of `Bot` itself and methods cannot be set.
         if not hasattr(new_bot, name) or hasattr(Bot, name) or callable(default):
             raise TypeError(f"class {new_bot.__name__} has no attribute {name} to be set")
         if isinstance(default, bool | int | float) and isinstance(value, str):

@@ -124,9 +124,10 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin a game.
+        """Begin the next game of the current seed, or the first game of another seed.
 
-        With the same seed it is always the same one, and so are the games after it.
+        seed     determines this game and the games after it; None to continue with the current seed
+        options  ignored: the environment has none
         """
         if seed is not None:
             self._begin(seed)

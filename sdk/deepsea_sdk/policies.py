@@ -49,19 +49,21 @@ def home_chance(distance: int, load: int, turns: int) -> float:
 
 
 def turns_left(position: View | GameState, load: int) -> int:
-    """Return how many rolls the seat to move still gets if it carries `load` units from now on.
+    """Return how often the seat to move can still roll until the air is used up.
 
-    The others are assumed to keep their cargo. The current roll counts if it is still to be made,
-    and so does the turn that uses the last air. The result is `MANY_TURNS` at most.
+    It is assumed that this seat carries `load` units from now on and the others keep their cargo.
+    The current roll counts if it is still to be made, and so does the turn that uses the last air.
+    The result is `MANY_TURNS` at most.
     """
     others_load = sum(map(len, position.cargo)) - len(position.cargo[position.to_move])
-    breath = others_load + load
-    if not breath:
+    air_per_round = others_load + load  # each diver breathes one air for each unit that it carries
+    if not air_per_round:
         return MANY_TURNS
     # Before its declaration the seat is the next to breathe; later all others breathe before it.
     air = position.air if position.phase == "declare" else position.air - others_load
-    later_turns = max(0, -(-air // breath))  # air / breath, rounded up
-    return min(later_turns + (position.phase == "roll"), MANY_TURNS)
+    later_rolls = max(0, -(-air // air_per_round))  # air / air_per_round, rounded up
+    current_roll = 1 if position.phase == "roll" else 0
+    return min(later_rolls + current_roll, MANY_TURNS)
 
 
 # Roll-outs, the smallest building block of search
@@ -230,17 +232,23 @@ HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
 
 @cache
 def home_chances() -> HomeChances:
-    """Return `home_chance` by load, turns and distance, for as many of each as there can be."""
+    """Return the table of `home_chance`, as `table[load][turns][distance]`.
+
+    It has an entry for all loads, turns and distances that occur in games.
+    """
     table = []
     for load in range(_HEAVIEST + 1):
-        # Rounded, because the last bits of a sum depend on the version of Python.
-        rows = [
-            tuple([round(home_chance(distance, load, turns), 9) for distance in range(_FARTHEST)])
-            for turns in range(MANY_TURNS + 1)
-        ]
-        # More turns or more units change nothing: these rows are the last one again.
-        table.append((*rows, *[rows[-1]] * (FULL_AIR - MANY_TURNS)))
-    return (*table, *[table[-1]] * len(CHIPS))
+        by_turns = []
+        for turns in range(MANY_TURNS + 1):
+            chances = [home_chance(distance, load, turns) for distance in range(_FARTHEST)]
+            # Rounded, because the last bits of a sum depend on the version of Python.
+            by_turns.append(tuple([round(chance, 9) for chance in chances]))
+        # More than MANY_TURNS are as good as MANY_TURNS.
+        by_turns += [by_turns[-1]] * (FULL_AIR - MANY_TURNS)
+        table.append(tuple(by_turns))
+    # A diver with more than _HEAVIEST units cannot swim, just as with _HEAVIEST.
+    table += [table[-1]] * len(CHIPS)
+    return tuple(table)
 
 
 MEAN_VALUES = tuple([4 * level - 2.5 if level else 0.0 for level in LEVEL_OF])

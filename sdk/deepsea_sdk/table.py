@@ -79,18 +79,16 @@ class LocalGame(Game):
         """Return the result as a table, for a notebook."""
         if self.state.phase != "over":
             return html_table(repr(self), (), ())
-        state, (points, placements) = self.state, self.result()
-        rows = [
-            (
-                SEAT_LETTERS[seat],
-                name,
-                points[seat],
-                placements[seat],
-                ", ".join(chip_text(chip, state.revealed()) for chip in state.bank[seat]),
-                ", ".join(f"{dive}" for dive, lost in enumerate(state.drowned, 1) if lost[seat]),
-            )
-            for seat, name in enumerate(self.names)
-        ]
+        state = self.state
+        result = self.result()
+        known_values = state.revealed()
+        rows = []
+        for seat, name in enumerate(self.names):
+            chips = ", ".join(chip_text(chip, known_values) for chip in state.bank[seat])
+            drowned_in = [dive for dive, lost in enumerate(state.drowned, start=1) if lost[seat]]
+            dives = ", ".join(map(str, drowned_in))
+            points, placement = result.points[seat], result.placements[seat]
+            rows.append((SEAT_LETTERS[seat], name, points, placement, chips, dives))
         head = ("seat", "bot", "points", "placement", "brought home", "drowned in dive")
         return html_table(f"A game by {self.rules.name} rules", head, rows)
 
@@ -213,7 +211,7 @@ class _LocalPlayer:
     bot: SeatedBot
     on_seat: Callable[[int], object]
     raises: bool
-    seen: int = 0
+    events_passed: int = 0
     """Number of the game's events that the bot has got."""
     crash: str | None = None
     """A description of how the bot ended its own program; None if it did not.
@@ -222,9 +220,10 @@ class _LocalPlayer:
     """
 
     def call(self, method: Callable[..., _T], *arguments: object) -> _T | None:
-        """Call a method of the bot and return its result; None if the bot has ended its program.
+        """Call a method of the bot, and return its result.
 
-        A bot that calls `sys.exit` now is recorded as crashed; with `raises` the exception goes on.
+        If the bot calls `sys.exit`, it counts as crashed: the result is None, and it is never
+        called again. With `raises` its exception is raised instead.
         """
         if self.crash is not None:
             return None
@@ -240,11 +239,11 @@ class _LocalPlayer:
             return None
 
     def events(self, game: Game) -> list[Event]:
-        """Return the events that the bot has not got yet; none if it does not listen to events."""
+        """Return the game's events since the last call; none if the bot does not listen to them."""
         if not self.bot.hears_events:
             return []
-        events = game.events_for(self.seat, self.seen)
-        self.seen = len(game.events)
+        events = game.events_for(self.seat, self.events_passed)
+        self.events_passed = len(game.events)
         return events
 
 
@@ -320,11 +319,15 @@ class RefereedGame:
         return [name for name, _ in self._seats]
 
     def set_clock(self, seat: int, control: TimeControl | None) -> None:
-        """Give a seat other limits, before its first decision. The record shows the others' limits.
+        """Give a seat limits of time of its own. Call this before its first decision.
 
-        control  None for no limits
+        The record names only the limits that the game was made with.
+
+        control  the limits; None for none
         """
-        self._limits[seat] = self._time_left[seat] = limits = _limits(control)
+        limits = _limits(control)
+        self._limits[seat] = limits
+        self._time_left[seat] = limits
         self._banks[seat] = Bank(*limits)
 
     def game_info(self, seat: int) -> GameInfo:
@@ -418,9 +421,9 @@ class RefereedGame:
         return report
 
     def repeat(self, decision: Decision) -> None:
-        """Play a decision of an earlier game again, with the time that it took.
+        """Play a decision of a recorded game, with its fault and the time that it took, if any.
 
-        Raise RulesError if the position does not allow it.
+        Raise RulesError if the action is not legal in this position.
         """
         self.game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
         self._spend(decision.seat, decision.us)
@@ -453,7 +456,7 @@ class RefereedGame:
         )
 
     def played(self) -> PlayedGame:
-        """Return the finished game with its record, faults and notes."""
+        """Return the finished game: its record, the faults, the notes, and the units lost."""
         record = GameRecord.of(
             self.game,
             game_id=self.game_id,

@@ -171,7 +171,7 @@ def request_of(
     mark = len(game.events) if since is None else since
     writer = wire.RequestWriter(game_id, game.events)
     data = writer.write(game.view(question.seat), mark, TimeLeft(100_000, bank_us))
-    (request,) = pb.PlayResponse.FromString(wire.numbered(data, request_id)).requests
+    (request,) = pb.PlayResponse.FromString(wire.with_request_id(data, request_id)).requests
     return request
 
 

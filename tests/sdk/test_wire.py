@@ -379,7 +379,7 @@ def test_a_void_game_has_no_result() -> None:
 )
 def test_request(text: str, kind: int) -> None:
     view = view_for(at(text), 0)
-    data = wire.numbered(wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7)), 2**40)
+    data = wire.with_request_id(wire.RequestWriter("g", []).write(view, 0, TimeLeft(5, 7)), 2**40)
     (message,) = pb.PlayResponse.FromString(data).requests
     assert message.kind == kind
     assert tuple(message.legal) == view.legal

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from deepsea_referee.system import SYSTEM, System
 from deepsea_rules.printable import one_line, printable
-from deepsea_sdk.bot import HINT, misspelling
+from deepsea_sdk.bot import HINT, misspelling_hint
 from deepsea_sdk.errors import text_or_excuse
 
 if TYPE_CHECKING:
@@ -584,8 +584,11 @@ def _misspelt(programs: Iterable[bytes]) -> Iterator[str]:
         remaining = [cls for cls in remaining if cls not in derived]
         for cls in derived:
             for method in cls.body:
-                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-                    yield from misspelling(cls.name, method.name)
+                if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                    continue
+                hint = misspelling_hint(cls.name, method.name)
+                if hint is not None:
+                    yield hint
 
 
 def _name(base: ast.expr) -> str:

@@ -116,65 +116,81 @@ class BotPool:
 
     @contextlib.contextmanager
     def table(self, line_up: Sequence[int], seed: bytes) -> Iterator[list[Slot]]:
-        """Assign each seat of a game a slot whose process has not played on the game's seed.
+        """Yield a slot for each seat of a game: its process has not played on the game's seed.
 
-        The slots are occupied within the `with` block. Seats with the same bot get the same slot.
+        Within the `with` block the slots count as used by a game in progress. Seats with the same
+        bot get the same slot.
 
         line_up  the number of the bot in each seat
+        seed     the seed of the game
         """
-        slots = []
-        for bot, earlier in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
-            if earlier == len(self._slots_of_bots[bot]):
-                self._slots_of_bots[bot].append(Slot(len(self._slots)))
-                self._slots.append(_Slot(bot, self._slots[bot].bot))
-            slots.append(self._slots_of_bots[bot][earlier])
+        game_slots = []
+        for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
+            # The bot's first slot plays its first game on a seed, the second slot the second game.
+            bot_slots = self._slots_of_bots[bot]
+            if earlier_games == len(bot_slots):
+                bot_slots.append(Slot(len(self._slots)))
+                files = self._slots[bot].bot  # the slots with the numbers of bots are their first
+                self._slots.append(_Slot(bot, files))
+            game_slots.append(bot_slots[earlier_games])
         self._games += 1
-        for number in slots:
+        for number in game_slots:
             self._slots[number].games += 1
             self._slots[number].last_game = self._games
         try:
-            yield slots
+            yield game_slots
         finally:
-            for number in slots:
+            for number in game_slots:
                 self._slots[number].games -= 1
 
     async def ready(self, number: Slot, *, suspect: bool = False) -> BotProcess:
-        """Return the slot's process for a new game, restarted if it has exited.
+        """Return the slot's process for a new game, started or restarted if that is needed.
 
-        A process that is not started again is returned, too: it fails each request, and `given_up`
-        has the reason. Raises HostTooBusy if the host delayed the start.
+        A process that has been given up is returned as it is: each of its requests fails, and
+        `given_up` has the reason. Raises HostTooBusy if the host delayed the start.
 
         suspect  True if such a delay counts as a start timeout of the bot
         """
         slot = self._slots[number]
         async with slot.lock:
-            if slot.process is None or not slot.process.session.usable or self._lacks_files(slot):
-                missed_start = slot.process is not None and slot.process.missed_start
-                no_restarts = slot.restarts == RESTARTS_IN_A_ROW
-                if not missed_start and not no_restarts:
-                    await self._make_room()
-                    await self._start_again(slot, suspect)
-                elif no_restarts:
-                    slot.given_up = f"not started again after {RESTARTS_IN_A_ROW} restarts in a row"
-                elif slot.last_used is slot.process:  # an earlier game has the start timeout
-                    slot.given_up = "not started again after a start timeout"
+            if self._needs_start(slot):
+                await self._start_or_give_up(slot, suspect)
             assert slot.process is not None
             slot.last_used = slot.process
             return slot.process
 
     def running(self, number: Slot) -> BotProcess | None:
-        """Return the slot's process for a new game without waiting.
+        """Return the slot's process for a new game, if it runs already.
 
-        Return None if it has to be started, or is being started: then `ready` is needed.
+        Return None if it has to be started or is being started: then call `ready`.
         """
         slot = self._slots[number]
+        if slot.lock.locked() or self._needs_start(slot):
+            return None
+        slot.last_used = slot.process
+        return slot.process
+
+    def _needs_start(self, slot: _Slot) -> bool:
+        """Return True if the slot has no process that can play a new game."""
         process = slot.process
-        if process is None or not process.session.usable or slot.lock.locked():
-            return None
-        if self._lacks_files(slot):
-            return None
-        slot.last_used = process
-        return process
+        return process is None or not process.session.usable or self._lacks_files(slot)
+
+    async def _start_or_give_up(self, slot: _Slot, suspect: bool) -> None:
+        """Start a process for the slot, or give the bot up: then `given_up` says why.
+
+        A bot is given up after too many restarts in a row, and after a start timeout. For `suspect`
+        and HostTooBusy see `ready`.
+        """
+        process = slot.process
+        if slot.restarts == RESTARTS_IN_A_ROW:
+            slot.given_up = f"not started again after {RESTARTS_IN_A_ROW} restarts in a row"
+        elif process is not None and process.missed_start:
+            # The game for which it was started tells of the timeout itself; later games need this.
+            if slot.last_used is process:
+                slot.given_up = "not started again after a start timeout"
+        else:
+            await self._make_room()
+            await self._start_again(slot, suspect)
 
     async def start_early(self, bot: int) -> None:
         """Start a bot before its first game; `ready` reports an error of the start."""
@@ -216,17 +232,21 @@ class BotPool:
             slot.restarts = 0
 
     def _rivals(self, bot: BotSpec) -> Iterator[Path]:
-        """Yield the paths of other bots of the match within the copy of this bot's folder.
+        """Yield the paths at which a bot could read the files of other bots of the match.
 
-        An author may keep several bots in one folder. A bot must not see the others there.
+        An author may keep several bots in one folder. Then the copy of the folder has all of them,
+        and the bot must not see the others there.
         """
+        if not bot.folder or not bot.source:
+            return
         for slot in self._slots:
-            if bot.folder and bot.source and slot.bot.source and bot.source != slot.bot.source:
+            other_source = slot.bot.source
+            if other_source and other_source != bot.source:
                 with contextlib.suppress(ValueError):  # the other bot is not in this folder
-                    yield bot.folder / slot.bot.source.relative_to(bot.source)
+                    yield bot.folder / other_source.relative_to(bot.source)
 
     async def _start_first(self, slot: _Slot) -> None:
-        """Start a bot for the first time. Raises BotStartError if it exits early."""
+        """Start a bot for the first time. Raises BotStartError if its program exits too early."""
         try:
             await self._start(slot)
         except EarlyEnd as error:
@@ -234,13 +254,16 @@ class BotPool:
             raise BotStartError(slot.number, message, error.error) from None
 
     async def _make_room(self) -> None:
-        """End an idle process if there are too many processes.
+        """End an idle process if there are as many processes as a pool may have.
 
-        The one that has played last is ended: slots take turns, so it will be idle for longest.
+        Of the idle processes it is the one that has played last: slots play in turn, so this one
+        will be idle for the longest time.
         """
         running = [slot for slot in self._slots if slot.process is not None]
+        if len(running) < MOST_RUNNING:
+            return
         idle = [slot for slot in running if not slot.games and not slot.lock.locked()]
-        if len(running) >= MOST_RUNNING and idle:
+        if idle:
             await self._dismiss(max(idle, key=lambda slot: slot.last_game))
 
     async def _dismiss(self, slot: _Slot) -> None:
@@ -252,11 +275,12 @@ class BotPool:
     async def _start_again(self, slot: _Slot, suspect: bool) -> None:
         """Replace the slot's process by a new one, and count the restart.
 
-        The restart does not count if the referee itself has ended the former process. A program
-        that exits early raises nothing here: its session fails each request. For `suspect` and
-        HostTooBusy see `ready`.
+        The restart does not count if the referee itself has ended the former process. If the new
+        program exits too early, nothing is raised: its requests fail. For `suspect` and HostTooBusy
+        see `ready`.
         """
-        by_referee = slot.process is not None and slot.process.session.ended_by_referee
+        former = slot.process
+        was_ended_by_referee = former is not None and former.session.ended_by_referee
         await self._end(slot)
         try:
             await self._start(slot)
@@ -267,19 +291,22 @@ class BotPool:
                 raise
             assert slot.process is not None
             slot.process.missed_start = True
-        if not by_referee:
+        if not was_ended_by_referee:
             slot.restarts += 1
 
     async def _start(self, slot: _Slot) -> None:
-        """Start a process for the slot; try again if the host delays the start.
+        """Start a process for the slot, in STARTS_UNDER_LOAD attempts if the host delays them.
 
-        Raises HostTooBusy if the last attempt is delayed, too, and EarlyEnd if the program exits.
+        Raises HostTooBusy if the last attempt is delayed, too. Raises EarlyEnd at once if the
+        program exits.
         """
         for _ in range(STARTS_UNDER_LOAD - 1):
-            with contextlib.suppress(HostTooBusy):
+            try:
                 await self._start_once(slot)
+            except HostTooBusy:
+                await self._end(slot)
+            else:
                 return
-            await self._end(slot)
         await self._start_once(slot)
 
     def _lacks_files(self, slot: _Slot) -> bool:
@@ -287,17 +314,18 @@ class BotPool:
         return slot.games <= 1 and not self._has_files(slot)
 
     def _has_files(self, slot: _Slot) -> bool:
-        """Return True if the slot's copy of the bot's files exists.
+        """Return True if the files of the slot's bot are there, or belong to no copy of the pool.
 
-        A cleaner of temporary files removes rarely read files first, such as the manifest.
+        The system may clean up its temporary files in a long match. Only the manifest is looked
+        for: it is read once, so it is among the first to be removed.
         """
         if self._bots[slot.number].bundle is None:
-            return True  # the pool has not made a copy
+            return True  # the bot plays from its own folder
         assert slot.bot.folder is not None
         return (slot.bot.folder / MANIFEST).exists()
 
     def _restore_folders(self, slot: _Slot) -> None:
-        """Create the folders that a start needs again, if a cleaner has removed them."""
+        """Make new folders for sockets and for the bot's files, where the system removed them."""
         if not self._sockets.exists():
             self._sockets = SYSTEM.socket_folder()
             self._folders.append(self._sockets)
@@ -308,34 +336,35 @@ class BotPool:
     async def _start_once(self, slot: _Slot) -> None:
         """Start a process for the slot, and wait until it has connected.
 
-        If that fails, the error is raised, and the process's session fails each request with it.
+        If that fails, the error is raised. The process stays in the slot, and its requests fail
+        with the same error.
         """
         self._restore_folders(slot)
         self._starts_of_bots[slot.number] += 1
         slot.start = self._starts_of_bots[slot.number]
         output = self._output.open(slot.number, slot.bot, slot.start)
-        process = slot.process = BotProcess(
-            slot.bot,
-            self._hosting,
-            self._clock,
-            output,
-            [path for path in self._rivals(slot.bot) if path.exists()],
-            self._freezer,
+        hidden_paths = [path for path in self._rivals(slot.bot) if path.exists()]
+        process = BotProcess(
+            slot.bot, self._hosting, self._clock, output, hidden_paths, self._freezer
         )
+        slot.process = process
         try:
             async with self._starts:
                 await process.start(self._sockets / f"{slot.number}-{slot.start}")
-        except (EarlyEnd, RefereeError) as error:
+        except RefereeError as error:
             process.troubled = True
-            process.session.fail(
-                error
-                if isinstance(error, RefereeError)
-                else BotFault(Fault.CRASH, str(error), public=error.public)
-            )
+            process.session.fail(error)
+            raise
+        except EarlyEnd as error:
+            process.troubled = True
+            process.session.fail(BotFault(Fault.CRASH, str(error), public=error.public))
             raise
 
     async def _end(self, slot: _Slot) -> None:
-        """Stop the slot's process, if any; add its CPU time, hints and log to those of the pool."""
+        """Stop the slot's process, if it has one, and add its CPU time and log to the pool's.
+
+        The hints in the output of a bot's first process are shown to its author.
+        """
         process = slot.process
         if process is None:
             return
@@ -345,14 +374,23 @@ class BotPool:
             log = "\n".join(process.log())
             is_reported = process.troubled or process.aborted
             self._output.show_hints(slot.number, slot.bot, log, is_reported=is_reported)
-        texts = ("", "")
-        stored_logs = sum(log.bot == slot.number and bool(log.text) for log in self.logs)
-        if process.troubled and stored_logs < self._output.logs_per_bot:
-            texts = process.log()
+        self._add_log(slot, process)
+
+    def _add_log(self, slot: _Slot, process: BotProcess) -> None:
+        """Add the output of a stopped process to `logs`.
+
+        Texts are stored for processes with faults only, and for the first few of these of each bot.
+        A process whose output is in a file is listed in any case.
+        """
+        logs_with_text = sum(1 for log in self.logs if log.bot == slot.number and log.text)
+        stdout, stderr = "", ""
+        if process.troubled and logs_with_text < self._output.logs_per_bot:
+            stdout, stderr = process.log()
         in_file = process.output.in_file
-        if any(texts) or in_file:
+        if stdout or stderr or in_file:
+            worker = self._output.worker
             self.logs.append(
-                BotLog(slot.number, slot.start, *texts, self._output.worker, in_file=in_file)
+                BotLog(slot.number, slot.start, stdout, stderr, worker, in_file=in_file)
             )
 
     async def _stop_all(self) -> None:
@@ -396,14 +434,16 @@ class Meetings:
         self._counts: OrderedDict[bytes, dict[int, int]] = OrderedDict()
 
     def begin(self, seed: bytes, line_up: Sequence[int]) -> list[int]:
-        """Count a game that begins, and return the earlier games on its seed of each seat's bot.
+        """Count a game that begins, and return for each seat the earlier games of its bot.
 
-        A bot that the line-up has in several seats is counted once.
+        Only games on the same seed count. A bot in several seats of one game plays one game.
+
+        line_up  the number of the bot in each seat
         """
         counts = self._counts.setdefault(seed, {})
-        earlier = {bot: counts.get(bot, 0) for bot in line_up}
-        for bot, games in earlier.items():
+        earlier_games = {bot: counts.get(bot, 0) for bot in line_up}
+        for bot, games in earlier_games.items():
             counts[bot] = games + 1
         if len(self._counts) > RECENT_SEEDS:
-            self._counts.popitem(last=False)
-        return [earlier[bot] for bot in line_up]
+            self._counts.popitem(last=False)  # the oldest seed
+        return [earlier_games[bot] for bot in line_up]

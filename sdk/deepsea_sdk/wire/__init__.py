@@ -79,22 +79,25 @@ class RequestWriter:
         self._log = EventLog(engine_events)
 
     def write(self, view: View, events_sent: int | None, time_left: TimeLeft) -> bytes:
-        """Return the bytes of a `pb.DecisionRequest` to the view's seat, without the request's id.
+        """Return the bytes of a `pb.DecisionRequest` to the view's seat, all but the request's id.
 
-        events_sent  the number of events that the seat has been sent; None for a bot that reads
-                     none
+        events_sent  the number of events that the seat has got already: the later ones are added;
+                     None for a bot that reads no events
         """
-        # Protobuf's fields in a row, in any order, are a message.
-        short_fields = _short_fields(view.phase, view.legal, time_left)
-        request = self._game_id_field + short_fields + framed(_VIEW, self._views.write(view))
+        # In protobuf the bytes of the fields in a row, in any order, are the message.
+        choice_fields = _choice_fields(view.phase, view.legal, time_left)
+        request = self._game_id_field + choice_fields + framed(_VIEW, self._views.write(view))
         if events_sent is None:
             return request
         return request + self._log.fields_after(events_sent, view.known)
 
 
 @lru_cache(maxsize=4096)
-def _short_fields(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> bytes:
-    """Return the fields of a request for kind, legal actions and time, which are often the same."""
+def _choice_fields(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> bytes:
+    """Return the bytes of a request's fields for the kind of decision, legal actions and time.
+
+    They are cached, since the same ones occur in many requests.
+    """
     budget_us, bank_us = time_left
     message = pb.DecisionRequest(
         kind=KINDS[phase], legal=legal, budget_us=budget_us, bank_us=bank_us
@@ -102,21 +105,25 @@ def _short_fields(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) -> 
     return message.SerializeToString()
 
 
-def numbered(request: bytes, request_id: int) -> bytes:
-    """Return the bytes of a `pb.PlayResponse` with a request, which gets this id.
+def with_request_id(request: bytes, request_id: int) -> bytes:
+    """Return the bytes of a `pb.PlayResponse` with one request, to which this id is added.
 
-    Several of them in a row are one message with all requests.
+    The bytes of several such messages in a row are one message with all of the requests.
+
+    request  bytes as from `RequestWriter.write`
     """
     return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
 
 
 def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> tuple[View, TimeLeft]:
-    """Return the view of a request and the time for it, by the rules of the game's start.
+    """Return the view and the time left of a request. Raise `WireError` for an invalid view.
 
-    The view's kind is None if this version does not know the decision.
+    The view's `kind` is None if this version of the SDK does not know the kind of decision.
+
+    rules  rules of the game, which came with its start
     """
     view = view_from_wire(message.view, rules, message.legal)
-    # A phase that does not go with the kind: a newer referee asks for another kind of decision.
+    # If the kind does not fit the phase, a newer referee asks for another kind of decision.
     if KINDS.get(view.phase) != message.kind:
         view.phase = cast(Phase, UNKNOWN)
     return view, new_tuple(TimeLeft, (message.budget_us, message.bank_us))
@@ -138,7 +145,10 @@ class Answer(NamedTuple):
 def decision_to_wire(
     answer: tuple[int, str, str | None, Note | None], decision: pb.Decision
 ) -> None:
-    """Write the answer to a request, given as the fields of `Answer`, into an empty message."""
+    """Write the answer to a request into an empty message.
+
+    answer  request id, action, error and note, as the fields of `Answer` describe them
+    """
     decision.request_id, action, error, note = answer
     if note is not None:
         numbers = [pb.NamedNumber(name=name, value=value) for name, value in note.numbers.items()]
@@ -152,9 +162,10 @@ def decision_to_wire(
 
 
 def sendable_action(action: str) -> str:
-    """Return the text of an action as it can be sent: cut, and as valid UTF-8.
+    """Return an action as a text that a message can hold, whatever text a bot has answered.
 
-    Legal actions stay as they are. No other text breaks the stream.
+    Legal actions stay as they are. Any other text is cut to LONGEST_ACTION characters, and
+    characters that UTF-8 does not have become question marks.
     """
     if action.isascii() and len(action) <= LONGEST_ACTION:
         return action
@@ -162,16 +173,14 @@ def sendable_action(action: str) -> str:
 
 
 def decision_from_wire(message: pb.Decision) -> Answer:
-    """Return the answer to a request.
-
-    Its error is the message's `error`, or `reason` with an action.
-    """
+    """Return the answer to a request that a bot has sent, with texts cut to their longest."""
     action = message.action
-    # An action comes with the reason why it is not legal; an error comes in place of an action.
+    # `error` replaces the action; `reason` says why an action is not legal.
+    error: str | None = None
     if not action and message.HasField("error"):
-        error: str | None = cut(message.error)
-    else:
-        error = cut(message.reason) if message.reason else None
+        error = cut(message.error)
+    elif message.reason:
+        error = cut(message.reason)
     note = None
     if message.HasField("note"):
         numbers = ((number.name, number.value) for number in message.note.numbers)
@@ -204,15 +213,16 @@ class BotMessage(NamedTuple):
 
 
 def read_from_bot(data: bytes) -> BotMessage:
-    """Return a bot's message.
+    """Return the Hello and the answers of a message that a bot has sent.
 
-    Raise `WireError` for bytes that are no message or have too many decisions.
+    Raise `WireError` for bytes that are not a message, and for a message with too many decisions.
     """
     try:
         message = pb.PlayRequest.FromString(data)
     except DecodeError:
         raise WireError(f"it sent bytes that are no PlayRequest of {PACKAGE}") from None
-    if (count := len(message.decisions)) > MOST_DECISIONS:
+    count = len(message.decisions)
+    if count > MOST_DECISIONS:
         raise WireError(
             f"it sent {count:,} decisions in a message, and {MOST_DECISIONS:,} are the most"
         )
@@ -229,7 +239,7 @@ def welcome_message() -> bytes:
 
 
 def start_message(info: GameInfo) -> bytes:
-    """Return the message that a game begins."""
+    """Return the bytes of the message that tells a bot of the start of a game, with its rules."""
     start = pb.GameStart(
         game_id=info.game_id,
         seat=info.seat,
@@ -247,7 +257,10 @@ def _rules_field(rules: RuleSet) -> bytes:
 
 
 def fault_message(notice: FaultNotice) -> bytes:
-    """Return the message that a fault was counted; the notice's request names the game."""
+    """Return the bytes of the message that tells a bot of a fault.
+
+    It names no game: the bot knows by the request's id to which game the fault belongs.
+    """
     fault = pb.FaultNotice(
         request_id=notice.request_id,
         fault=FAULTS[notice.fault],
@@ -258,10 +271,13 @@ def fault_message(notice: FaultNotice) -> bytes:
 
 
 def result_message(end: GameEnd, engine_events: Sequence[EngineEvent]) -> bytes:
-    """Return the message that a game is over, with the events since the seat's last request."""
+    """Return the bytes of the message that tells a bot of the end of a game.
+
+    engine_events  events since the seat's last request; none for a bot that reads no events
+    """
     # At the end of a game all values are known.
-    known = dict(enumerate(end.values)) if engine_events else {}
-    events = [framed(_EVENTS, event_to_wire(event, known)) for event in engine_events]
+    known_values = dict(enumerate(end.values)) if engine_events else {}
+    events = [framed(_EVENTS, event_to_wire(event, known_values)) for event in engine_events]
     result = pb.GameResult(
         game_id=end.game_id,
         is_void=end.is_void,

@@ -31,18 +31,19 @@ NUMBER = 0
 _NESTED = 2
 """Wire type of messages, bytes and texts: their length, then their contents."""
 
-_LAST = tuple(bytes((number,)) for number in range(0x80))
-"""The last byte of a varint, by its number."""
+_ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
+"""The varints of one byte, by their number."""
 
 
 def varint(number: int) -> bytes:
-    """Return a number from 0 up as a varint.
+    """Return a number of 0 or more in protobuf's form for numbers, a varint.
 
-    A byte has seven bits of it, the lowest ones first; the eighth bit says that more bytes follow.
+    Each byte has seven bits of the number, the lowest bits first. The eighth bit is set in each
+    byte but the last one.
     """
-    # Most numbers have few bytes: these are written without a loop.
+    # Numbers of up to three bytes, nearly all, are written without a recursion.
     if number < 0x80:
-        return _LAST[number]
+        return _ONE_BYTE[number]
     if number < 0x4000:
         return bytes((number & 0x7F | 0x80, number >> 7))
     if number < 0x20_0000:
@@ -58,13 +59,13 @@ def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
 def framed(tag: bytes, content: bytes) -> bytes:
     """Return a field that is a message, bytes or a text."""
     size = len(content)
-    return tag + (_LAST[size] if size < 0x80 else varint(size)) + content
+    return tag + (_ONE_BYTE[size] if size < 0x80 else varint(size)) + content
 
 
 def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
-    """Return the tags of number fields of a message, as bytes for `small_fields`.
+    """Return the tags of number fields of a message, for `small_fields`: each is a byte, as an int.
 
-    Raise ValueError if a field's tag has more than one byte.
+    Raise ValueError if a field's number is so high that its tag has more than one byte.
     """
     tags = b"".join([tag(message, field, NUMBER) for field in fields])
     if len(tags) != len(fields):
@@ -129,12 +130,15 @@ NOTHING_LAID: frozenset[Unit] = frozenset()
 def units_to_wire(
     units: Sequence[Unit], laid: frozenset[Unit] = NOTHING_LAID, first: int = FIRST_STACK
 ) -> tuple[bytes, list[bytes]]:
-    """Return units as numbers of one byte each, and the stacks among them as bytes of `pb.Stack`.
+    """Return the numbers of units, one byte each, and the stacks among the units.
 
-    first  the number of the first of these stacks
+    The stacks are bytes of `pb.Stack`, in the order of their numbers.
+
+    laid   units that a stranded diver laid down: they are stacks even with a single chip
+    first  the number of the first of these stacks in its message
     """
     if not laid:
-        try:
+        try:  # at first as if there were no stacks, which is the usual case and fast
             return bytes([*map(_NUMBER_OF_SINGLE.__getitem__, units)]), []
         except KeyError:
             pass  # there is a stack among the units
@@ -162,16 +166,19 @@ def known_value(chip: int, value: int) -> bytes:
 
 
 def stacks_from_wire(stacks: Sequence[pb.Stack]) -> tuple[tuple[Unit, ...], frozenset[Unit]]:
-    """Return the stacks of a message, and the set of those that are tail piles."""
+    """Return the stacks of a message as units, and the set of those that stranded divers laid.
+
+    Raise WireError for a stack of anything but chips.
+    """
     if not stacks:
         return (), NOTHING_LAID
-    units, laid = [], []
+    units, laid_units = [], []
     for stack in stacks:
         unit = _stacked(tuple(stack.chips[:]))
         units.append(unit)
         if stack.tail_pile:
-            laid.append(unit)
-    return tuple(units), frozenset(laid)
+            laid_units.append(unit)
+    return tuple(units), frozenset(laid_units)
 
 
 @lru_cache(maxsize=4096)
@@ -183,12 +190,15 @@ def _stacked(chips: tuple[int, ...]) -> Unit:
 
 
 def units_from_wire(numbers: Sequence[int], stacks: tuple[Unit, ...]) -> tuple[Unit, ...]:
-    """Return the units of these numbers.
+    """Return the units of these numbers: 0 is a blank, 1 to 32 a chip, from 33 on the stacks.
+
+    Raise WireError for a number without a unit.
 
     stacks  the stacks of the same message
     """
     units = (_SINGLES + stacks) if stacks else _SINGLES
     try:
+        # The copy `[:]` is a list, which is read faster than protobuf's own container.
         return tuple([units[number] for number in numbers[:]])
     except IndexError:
         raise WireError("a unit refers to a stack that is not in its message") from None

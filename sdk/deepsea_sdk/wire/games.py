@@ -88,28 +88,32 @@ def rules_from_wire(message: pb.Rules) -> RuleSet:
 
 @lru_cache(maxsize=16)
 def _rules_of(data: bytes) -> RuleSet:
-    """Return the rule set of a message's bytes.
+    """Return the rule set of a serialised `pb.Rules`. Raise `WireError` if it makes no sense.
+
+    Options and values that only a newer referee knows are named in `unknown_options`, and such an
+    option has its default value.
 
     The result is cached: nearly all games of a bot have the same rules, and reading them takes as
     long as some decisions.
     """
     message = pb.Rules.FromString(data)
+    defaults = PRESETS[DEFAULT]
     texts = {option.name: option.value for option in message.options}
-    known: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     unknown = sorted(texts.keys() - {option.name for option in OPTIONS})
     for option in OPTIONS:
         try:
-            known[option.name] = option.from_text(texts.get(option.name))
+            values[option.name] = option.from_text(texts.get(option.name))
         except InvalidRules:
-            known[option.name] = getattr(PRESETS[DEFAULT], option.name)
+            values[option.name] = getattr(defaults, option.name)
             unknown.append(option.name)
     try:
-        return RuleSet(name=message.name, unknown_options=tuple(unknown), **known)
+        return RuleSet(name=message.name, unknown_options=tuple(unknown), **values)
     except InvalidRules as error:
-        if unknown:  # defaults for unknown values may not go with the other options
-            preset = PRESETS[DEFAULT]
-            return replace(preset, name=message.name, unknown_options=tuple(unknown))
-        raise WireError(f"the rules make no sense: {error}") from None
+        if not unknown:
+            raise WireError(f"the rules make no sense: {error}") from None
+        # Options contradict each other, perhaps only by the defaults for unknown values.
+        return replace(defaults, name=message.name, unknown_options=tuple(unknown))
 
 
 # A game's start and end
@@ -129,7 +133,7 @@ def start_from_wire(message: pb.GameStart) -> GameInfo:
 
 
 def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
-    """Return the end of a game for the bot in `seat`; `last_events_from_wire` has its events."""
+    """Return the end of a game for the bot in `seat`, without its events."""
     return GameEnd(
         game_id=message.game_id,
         seat=seat,
@@ -146,7 +150,10 @@ def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
 
 
 def last_events_from_wire(message: pb.GameResult) -> list[Event]:
-    """Return the events of a game's end. As in event logs the last one is the result."""
+    """Return the events since the seat's last request, the result as the last one.
+
+    A void game has no result.
+    """
     events = events_from_wire(message.events)
     if not message.is_void:
         result = Result(tuple(message.points), tuple(message.placements))
@@ -179,36 +186,42 @@ class EventLog:
 
     def __init__(self, engine_events: Sequence[EngineEvent]) -> None:
         self._engine_events = engine_events
-        self._common: list[bytes | None] = []
-        """The bytes of each event; None if they depend on the values that a seat knows."""
-        self._by_knowledge: dict[tuple[int | None, ...], bytes] = {}
-        """Bytes of other events, by the event's number and the seat's values of its chips."""
+        self._fields_for_all: list[bytes | None] = []
+        """The field of each event; None if it differs from seat to seat."""
+        self._fields_by_values: dict[tuple[int | None, ...], bytes] = {}
+        """Fields of these other events, by the event's number and the values that are known."""
 
-    def fields_after(self, skipped: int, known: Mapping[int, int]) -> bytes:
-        """Return the fields `events` of a request, without the first `skipped` events.
+    def fields_after(self, events_sent: int, known: Mapping[int, int]) -> bytes:
+        """Return the bytes of a request's fields `events`, for all events but the first ones.
 
-        known  the values that the seat knows, as in its view
+        events_sent  the number of these first events, which the seat has got already
+        known        the chip values that the seat knows
         """
-        common = self._common
-        for event in self._engine_events[len(common) :]:
-            common.append(None if banked_chips(event) else _field(event, known))
-        new = common[skipped:]
-        if None in new:
-            new = [
-                self._bytes_for_knowledge(number, known) if data is None else data
-                for number, data in enumerate(new, skipped)
+        fields = self._fields_for_all
+        for event in self._engine_events[len(fields) :]:
+            # Only banked chips are written with values. An event without such chips has the same
+            # bytes for all seats, so those made with the values of this seat are good for all.
+            fields.append(None if banked_chips(event) else _field(event, known))
+        new_fields = fields[events_sent:]
+        if None in new_fields:
+            new_fields = [
+                self._field_by_values(number, known) if field is None else field
+                for number, field in enumerate(new_fields, events_sent)
             ]
-        return b"".join(cast(list[bytes], new))
+        return b"".join(cast(list[bytes], new_fields))
 
-    def _bytes_for_knowledge(self, number: int, known: Mapping[int, int]) -> bytes:
-        """Return the bytes of an event for a seat with these known values."""
+    def _field_by_values(self, number: int, known: Mapping[int, int]) -> bytes:
+        """Return the field of an event with banked chips, for a seat that knows these values.
+
+        number  the number of the event in the game
+        """
         event = self._engine_events[number]
         # Seats that know the same values of the banked chips get the same bytes.
         key = (number, *map(known.get, banked_chips(event)))
-        data = self._by_knowledge.get(key)
-        if data is None:
-            data = self._by_knowledge[key] = _field(event, known)
-        return data
+        field = self._fields_by_values.get(key)
+        if field is None:
+            field = self._fields_by_values[key] = _field(event, known)
+        return field
 
 
 def _field(event: EngineEvent, known: Mapping[int, int]) -> bytes:
@@ -249,11 +262,12 @@ def event_to_wire(event: EngineEvent, known: Mapping[int, int]) -> bytes:
 
 
 def _turn_bytes(turn: TurnPlayed) -> bytes:
-    """Return the bytes of a `pb.TurnEvent`.
+    """Return the bytes of a `pb.TurnEvent`, in which declaration, dice and search may be missing.
 
-    Most events are turns, and all their numbers are small.
+    They are put together here, since most events are turns and protobuf takes longer.
     """
     dive, seat, declare, dice, from_space, to_space, home, search, air = turn
+    # In turn a field's tag and its number. The air may be below 0.
     data = small_fields(
         _EVENT_DIVE,
         dive,
@@ -332,7 +346,7 @@ def _trail_text(message: pb.DiveEvent | pb.CleanupEvent) -> str:
 
 
 def _chip_text(chip: int, known: Mapping[int, int]) -> str:
-    """Return a chip as text, with its value if that is known.
+    """Return a chip as text: "3" by its level, or "3=9" with its value if that is in `known`.
 
     Raise WireError for a chip that does not exist.
     """
@@ -442,8 +456,12 @@ class ViewWriter:
 
 
 def _write_diver(diver: _Diver, first_stack: int) -> _WrittenDiver:
-    """Return a diver as it is written now; its stacks count from `first_stack` on."""
+    """Write a diver; return its bytes with all that they depend on, for later views.
+
+    first_stack  the number in the message of the first stack that the diver carries
+    """
     place, homeward, barred, cargo, bank, banked_earlier = diver
+    # A field with its default value, such as False, 0 or nothing, is not written.
     data = _PLACES[place]
     if homeward:
         data += _IS_HOMEWARD
@@ -461,13 +479,13 @@ def _write_diver(diver: _Diver, first_stack: int) -> _WrittenDiver:
 
 
 def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> View:
-    """Return the view of a message, with the game's rules and the request's legal actions.
+    """Return a seat's view from its message, with the game's rules and the legal actions.
 
-    The view keeps the message: fields that take long to read are read when a bot looks at them
-    first, and raise `WireError` then if they make no sense.
+    Only the short fields are read now. The others, such as the trail and the divers, are read from
+    the message when the bot first uses them; they raise `WireError` then if they make no sense.
     """
-    view = _ViewOfMessage.__new__(_ViewOfMessage)
-    view._message = message  # noqa: SLF001  (as in `view_for`, no constructor)
+    view = _ViewOfMessage.__new__(_ViewOfMessage)  # faster than a constructor with all fields
+    view._message = message  # noqa: SLF001  (a field of the class below)
     view.rules = rules
     view.seat = message.seat
     view.dive = message.dive
@@ -508,14 +526,18 @@ def _read_trail(view: View, message: pb.View) -> None:
 
 
 def _read_divers(view: View, message: pb.View) -> None:
-    """Set the fields of a view that have an entry for each diver."""
+    """Read all fields of a view that have an entry for each diver, from its message.
+
+    Raise `WireError` if there are no divers.
+    """
     stacks, _ = stacks_from_wire(message.stacks)
     divers = [_diver_of(diver, stacks) for diver in message.divers]
     if not divers:
         raise WireError("a view without divers")
     view.players = len(divers)
-    columns = zip(*divers, strict=True)
-    view.place, view.homeward, view.barred, view.cargo, view.bank, view.banked_earlier = columns
+    # A view has a tuple of all divers for each field.
+    fields = zip(*divers, strict=True)
+    view.place, view.homeward, view.barred, view.cargo, view.bank, view.banked_earlier = fields
 
 
 def _read_home_order(view: View, message: pb.View) -> None:
@@ -537,8 +559,12 @@ _READERS: dict[str, Callable[[View, pb.View], None]] = {
 
 
 def _diver_of(diver: pb.Diver, stacks: tuple[Unit, ...]) -> _Diver:
-    """Return a diver's fields of `View`, in the order of `_Diver`."""
+    """Return a diver's entries of `View`, in the order of `_Diver`.
+
+    stacks  the stacks of the view's message
+    """
     cargo, bank = diver.cargo, diver.bank
+    # Spaces on the trail are numbered from 1; off the trail `space` is 0.
     return (
         diver.space or (HOME if diver.location == _AT_HOME else ABOARD),
         diver.homeward,

@@ -58,18 +58,24 @@ def ready_from_line(line: bytes) -> frozenset[str]:
 
 
 def answer_from_line(line: bytes) -> Answer:
-    """Return the answer in a line. Raise `WireError` for any other line."""
+    """Return the answer that a bot has written as a line. Raise `WireError` for any other line."""
     message = _parsed_object(line)
     if message.get("type") != "answer":
         raise WireError(f"it wrote {_shown(line)}, which is no answer")
-    request_id, action = message.get("id"), message.get("action", "")
-    error = message.get("reason") if action else message.get("error")
+    request_id = message.get("id")
+    # `isinstance` would accept True. Ids are 64-bit numbers.
     if type(request_id) is not int or not 0 < request_id < 1 << 63:
         raise WireError(f"it wrote {_shown(line)}, which has no id of a request")
-    if not isinstance(action, str) or not isinstance(error, str | None) or not (action or error):
+    action = message.get("action", "")
+    # `error` replaces the action; `reason` says why an action is not legal.
+    error_text = message.get("reason") if action else message.get("error")
+    has_only_texts = isinstance(action, str) and isinstance(error_text, str | None)
+    is_empty = not action and not error_text
+    if not has_only_texts or is_empty:
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
+    error = cut(error_text) if error_text else None
     note = _note(message["note"]) if isinstance(message.get("note"), dict) else None
-    return Answer(request_id, sendable_action(action), cut(error) if error else None, note)
+    return Answer(request_id, sendable_action(action), error, note)
 
 
 def _note(message: dict[str, Any]) -> Note:
@@ -104,7 +110,7 @@ def lines_of(data: bytes) -> tuple[bytes, list[str]]:
 
 
 def _line_objects(message: pb.PlayResponse) -> Iterator[dict[str, object]]:
-    """Yield the JSON objects of a message's lines: starts, faults, requests, results, goodbye."""
+    """Yield the JSON objects for a message's parts, each for a line, in the order to write them."""
     for start in message.starts:
         yield _start_object(start)
     for fault in message.faults:
@@ -138,7 +144,10 @@ def _start_object(message: pb.GameStart) -> dict[str, object]:
 
 
 def _request_object(message: pb.DecisionRequest) -> dict[str, object]:
-    """Return the JSON object of a request; its deadline is budget and bank together."""
+    """Return the JSON object of a request.
+
+    `deadline_ms` is all the time that the bot has for it, the whole bank included.
+    """
     return {
         "type": "decide",
         "id": message.request_id,
@@ -153,7 +162,11 @@ def _request_object(message: pb.DecisionRequest) -> dict[str, object]:
 
 
 def _view_object(view: pb.View) -> dict[str, object]:
-    """Return the JSON object of a view; `[:]` makes lists of protobuf's containers."""
+    """Return the JSON object of a view.
+
+    Chips, units and spaces are numbers as in the message. `[:]` makes a list, which JSON can write,
+    of protobuf's own container.
+    """
     return {
         "seat": view.seat,
         "dive": view.dive,
