@@ -60,84 +60,110 @@ class Layout(NamedTuple):
 
 
 def layout_for(launch: LaunchSpec) -> Layout:
-    """Return the mounts and links of a bot's sandbox."""
+    """Return the mounts and links of a bot's sandbox: the system, Python, the SDK and the bot."""
     directory = (launch.folder or Path.cwd()).absolute()
-    links, system = _system()
-    files, more_links = interpreter()
-    python = [*python_folders(), *shared_libraries()]
-    own = {*files, *(path for _, path in more_links)}
-    bot_paths = [path for path in _bot_paths(launch, directory) if path not in own]
-    bot = [Mount(path, str(path), is_bot=True) for path in bot_paths]
-    if launch.socket is not None:
-        bot.append(Mount(launch.socket.absolute(), SOCKET))
+    system_links, system_mounts = _system_folders()
+    python_files, python_links = interpreter()
+
     # Each path, and its real path if it contains symbolic links.
-    paths = [*files, *python, *sdk_folders()]
-    libraries = [Mount(source, str(source)) for path in paths for source in (path, path.resolve())]
-    shown = tuple(_without_nested([*system, *libraries, *bot]))
-    links += [
-        (text, str(path))
-        for text, path in more_links
-        if not any(path.is_relative_to(mount.target) for mount in [*shown, *system])
+    library_paths = [*python_files, *python_folders(), *shared_libraries(), *sdk_folders()]
+    library_mounts = [
+        Mount(source, str(source)) for path in library_paths for source in (path, path.resolve())
     ]
-    hidden = [*_private(shown), *_rivals(launch.rivals, shown)]
-    return Layout(shown, tuple(links), str(directory), tuple(dict.fromkeys(hidden)))
+
+    # A bot's command may name the interpreter, which is not the bot's.
+    interpreter_paths = {*python_files, *(path for _text, path in python_links)}
+    bot_paths = [path for path in _bot_paths(launch, directory) if path not in interpreter_paths]
+    bot_mounts = [Mount(path, str(path), is_bot=True) for path in bot_paths]
+    if launch.socket is not None:
+        bot_mounts.append(Mount(launch.socket.absolute(), SOCKET))
+
+    shown = tuple(_without_nested([*system_mounts, *library_mounts, *bot_mounts]))
+    # A link within a mounted folder is there already.
+    mounted_folders = [mount.target for mount in [*shown, *system_mounts]]
+    missing_links = [
+        (text, str(path))
+        for text, path in python_links
+        if not any(path.is_relative_to(folder) for folder in mounted_folders)
+    ]
+    hidden = [*_private_files(shown), *_visible_rivals(launch.rivals, shown)]
+    return Layout(
+        shown, (*system_links, *missing_links), str(directory), tuple(dict.fromkeys(hidden))
+    )
 
 
-def _private(shown: Sequence[Mount]) -> Iterator[Path]:
-    """Yield the files within the mounts that are private by their names.
+def _private_files(shown: Sequence[Mount]) -> Iterator[Path]:
+    """Yield the files within the mounts that are private by their names, see PRIVATE.
 
-    They are searched at any depth in a bot's folder, and only at the top of other folders.
+    They are searched at any depth in a bot's folder, and only at the top of other folders. The
+    system has none.
     """
     for mount in shown:
-        if mount.source.is_dir() and not mount.is_system:
-            for folder, folders, files in os.walk(mount.source):
-                private = [Path(folder, name) for name in files if name.startswith(PRIVATE)]
-                yield from (path for path in private if not path.is_symlink())
-                if not mount.is_bot:
-                    folders.clear()  # do not descend
+        if not mount.source.is_dir() or mount.is_system:
+            continue
+        for folder, subfolders, file_names in os.walk(mount.source):
+            for name in file_names:
+                path = Path(folder, name)
+                if name.startswith(PRIVATE) and not path.is_symlink():
+                    yield path
+            if not mount.is_bot:
+                subfolders.clear()  # os.walk goes no deeper then
 
 
-def _rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[Path]:
-    """Yield those of the other bots that are within the bot's folder."""
+def _visible_rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[Path]:
+    """Yield the files and folders of other bots that are within the mounts of this bot."""
     for rival in rivals:
         if any(mount.source in rival.parents for mount in shown if mount.is_bot):
             yield rival
 
 
-def _system() -> tuple[list[tuple[str, str]], list[Mount]]:
-    """Return the symbolic links (text and path) and the mounts of the system's folders."""
-    links, shown = [], [Mount(Path("/usr"), "/usr", is_system=True)]
+def _system_folders() -> tuple[list[tuple[str, str]], list[Mount]]:
+    """Return what a sandbox has of the system: symbolic links (text and path), and mounts."""
+    links, mounts = [], [Mount(Path("/usr"), "/usr", is_system=True)]
     for name in (*SYSTEM_FOLDERS, *SYSTEM_FILES):
         path = Path(name)
-        if path.is_symlink():
+        if path.is_symlink():  # such as /bin, which is usr/bin on most systems
             links.append((str(path.readlink()), name))
         elif path.exists():
-            shown.append(Mount(path, name, is_system=True))
-    return links, shown
+            mounts.append(Mount(path, name, is_system=True))
+    return links, mounts
 
 
 def _bot_paths(launch: LaunchSpec, directory: Path) -> Iterator[Path]:
-    """Yield the files and folders of a bot: its folder, or the files that its command names."""
+    """Yield the files and folders that a bot consists of.
+
+    They are the bot's folder if it has a manifest, otherwise the files that its command names. The
+    program that the command starts is yielded in both cases.
+
+    directory  the working directory of the bot
+    """
     program = launch.command[0]
-    if os.sep not in program and (found := shutil.which(program)):
-        yield Path(found).absolute()
+    if os.sep not in program and (program_path := shutil.which(program)):
+        yield Path(program_path).absolute()
     if launch.folder is not None and (launch.folder / MANIFEST).is_file():
         # The bot's author has written the command: other files that it names must not be visible.
         yield launch.folder.absolute()
         return
-    for word in launch.command:
+    for word in launch.command:  # each may be the path of a file
         path = os.path.normpath(directory / word)
         if os.path.isfile(path):  # not Path.is_file, which raises if a word is too long for a name
             yield Path(path)
 
 
 def _without_nested(mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """Yield the mounts that are not within another one, outer folders first."""
+    """Yield the mounts whose target is not within that of another one, outer folders first.
+
+    The whole file system is never mounted.
+    """
+
+    def depth(mount: Mount) -> int:
+        return len(Path(mount.target).parts)
+
     targets: set[Path] = set()
-    for mount in sorted(mounts, key=lambda mount: len(Path(mount.target).parts)):
-        path = Path(mount.target)
-        if mount.target != "/" and targets.isdisjoint([path, *path.parents]):
-            targets.add(path)
+    for mount in sorted(mounts, key=depth):
+        target = Path(mount.target)
+        if mount.target != "/" and targets.isdisjoint([target, *target.parents]):
+            targets.add(target)
             yield mount
 
 
@@ -207,21 +233,23 @@ def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
     # All names of the interpreter, since a bot may be started by any of them.
     paths = list(dict.fromkeys([executable, *sorted(executable.parent.glob("python*[0-9]"))]))
     links = []
-    for path in paths:
+    for path in paths:  # the list grows meanwhile: the target of a link may be a link, too
         if path.is_symlink():
             text = str(path.readlink())
             links.append((text, path))
             target = Path(os.path.normpath(path.parent / text))
-            if target not in paths:  # it may be a link, too: the loop goes on with it
+            if target not in paths:
                 paths.append(target)
-    settings = Path(sys.prefix, "pyvenv.cfg").absolute()
-    files = [path for path in [*paths, settings] if path.is_file() and not path.is_symlink()]
+    environment_settings = Path(sys.prefix, "pyvenv.cfg").absolute()
+    paths.append(environment_settings)
+    files = [path for path in paths if path.is_file() and not path.is_symlink()]
     return tuple(files), tuple(links)
 
 
 @cache
 def python_folders() -> tuple[Path, ...]:
     """Return the folders with modules: the standard library, site-packages, and the user site."""
+    # In a virtual environment, the standard library is that of the Python that has made it.
     bases = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
     folders = [sysconfig.get_path(name, vars=bases) for name in ("stdlib", "platstdlib")]
     folders += [folder for folder in site.getsitepackages() if Path(folder).is_dir()]
@@ -233,7 +261,10 @@ def python_folders() -> tuple[Path, ...]:
 
 @cache
 def shared_libraries() -> tuple[Path, ...]:
-    """Return the interpreter's own shared libraries; with conda, the folders of all libraries."""
+    """Return the shared libraries with which the interpreter itself is linked.
+
+    In an environment of conda these may be any, so its whole library folders are returned.
+    """
     prefix = Path(sys.base_prefix).absolute()
     folders = [prefix / name for name in ("lib", "lib64") if (prefix / name).is_dir()]
     if (prefix / "conda-meta").is_dir():
@@ -245,17 +276,21 @@ def shared_libraries() -> tuple[Path, ...]:
 def sdk_folders() -> tuple[Path, ...]:
     """Return the folders and files that the SDK needs outside of `python_folders`.
 
-    They are needed if the SDK is a checkout (an editable installation, or in PYTHONPATH). Of the
-    checkout these are only the packages, of a folder of libraries only installed distributions.
+    There are some if the SDK is used from a checkout of its repository (by an editable
+    installation, or by PYTHONPATH), or if gRPC is in a folder of PYTHONPATH. A bot must not see all
+    of such a folder: only the SDK's packages, and what pip has installed beside gRPC.
     """
-    packages = [folder for name in SDK_PACKAGES for folder in _package_folders(name)]
-    libraries = {folder.parent for folder in _package_folders(LIBRARY)}
-    installed = [path for folder in libraries for path in _installed_in(folder)]
-    return tuple(path for path in [*packages, *installed] if not _is_in_python(path))
+    sdk_packages = [folder for name in SDK_PACKAGES for folder in _package_folders(name)]
+    library_folders = {folder.parent for folder in _package_folders(LIBRARY)}
+    installed = [path for folder in library_folders for path in _installed_in(folder)]
+    return tuple(path for path in [*sdk_packages, *installed] if not _is_in_python(path))
 
 
 def _installed_in(folder: Path) -> list[Path]:
-    """Return the packages and modules of the distributions in a folder."""
+    """Return the packages and modules in a folder that belong to installed distributions.
+
+    Return an empty list for one of `python_folders`, as a sandbox has these anyway.
+    """
     if _is_in_python(folder):
         return []
     # Slow to import, and only needed for the sandbox.
@@ -266,27 +301,32 @@ def _installed_in(folder: Path) -> list[Path]:
         for distribution in distributions(path=[str(folder)])
         for file in distribution.files or ()
     )
-    names = {file.parts[0] for file in files if file.parts[0] != os.pardir}
-    return [folder / name for name in sorted(names) if (folder / name).exists()]
+    # Files are listed relative to the folder; scripts are outside of it ("../../bin/...").
+    top_names = {file.parts[0] for file in files if file.parts[0] != os.pardir}
+    return [folder / name for name in sorted(top_names) if (folder / name).exists()]
 
 
 def search_path(inherited: str = "") -> str:
     """Return the PYTHONPATH with which a bot can import the SDK; "" if none is necessary.
 
-    inherited  the PYTHONPATH of the referee, which follows
+    inherited  a PYTHONPATH whose folders are appended: that of the referee, or ""
     """
-    parts = [
+    import_folders = [
         folder.parent for name in (*SDK_PACKAGES, LIBRARY) for folder in _package_folders(name)
     ]
     user_site = Path(site.getusersitepackages()).absolute()
-    # Python finds the user site by the home folder, which a bot does not have.
-    words = [str(part) for part in parts if part == user_site or not _is_in_python(part)]
-    words += [part for part in inherited.split(os.pathsep) if part]
-    return os.pathsep.join(dict.fromkeys(words))
+    entries = [
+        str(folder)
+        for folder in import_folders
+        # A bot's Python does not find the user site: it is below the home folder.
+        if folder == user_site or not _is_in_python(folder)
+    ]
+    entries += [entry for entry in inherited.split(os.pathsep) if entry]
+    return os.pathsep.join(dict.fromkeys(entries))
 
 
 def environment_for(launch: LaunchSpec, passed_on: Sequence[str], mark: str) -> dict[str, str]:
-    """Return the environment of a plain bot.
+    """Return the environment of a bot that runs as a plain process, without a sandbox.
 
     passed_on  the names of the referee's variables that the bot inherits
     mark       the name by which the bot's processes are found later

@@ -2,7 +2,7 @@
 
 Invariants: the existence of a program or file proves nothing: each check is the outcome of an
 attempt, inside a sandbox where that is possible. `choose` accepts a sandbox only after one was
-tested from inside, once for each process; `look` starts that test early, beside other work. What a
+tested from inside, once for each process; `start_test` starts that early, beside other work. What a
 machine can do without is advice. `run` is for probes and tests, not for games: it blocks, but no
 longer than the timeout, closes what it opened, and reads the output at the end, so a program may
 print as much as a pipe holds (64 KiB).
@@ -173,9 +173,10 @@ def _check(name: str, ok: bool, found: str = "", remedy: str = "") -> Check:
 def _outcome_check(
     name: str, outcome: RunOutcome, ok: bool, found: str = "", remedy: str = ""
 ) -> Check:
-    """Return the outcome of a check that has run a program.
+    """Return the outcome of a check that has run a program, as `_check` does.
 
-    If the program ran out of time, the check has failed for that reason alone.
+    If the check failed because the program ran out of time, its finding and its remedy say so, and
+    nothing else.
     """
     if not ok and outcome.was_late:
         return _check(name, ok=False, found=f"no answer in {TIMEOUT_MS // 1000} s", remedy=TOO_LATE)
@@ -187,56 +188,57 @@ def _outcome_check(
 
 @contextmanager
 def start_test(level: IsolationLevel) -> Iterator[Ending | None]:
-    """Start the test of a sandbox early; yield the function that waits for its outcome.
+    """Start the test program in a sandbox early, so that `choose` need not wait for it as long.
 
-    Yield None if no test was started. Pass the value on: `choose(level, begun)`.
+    Yields the running test, to be passed to `choose`. Yields None if no test was started: it is not
+    needed for the level, or cannot be started here.
     """
     with ExitStack() as stack:
-        begun = None
+        test = None
         if level != "process" and _platform().ok and _programs().ok:
             with suppress(OSError):  # `choose` will have the same error, and report it
-                begun = stack.enter_context(_look_inside())
-        yield begun
+                test = stack.enter_context(_look_inside())
+        yield test
 
 
-def choose(level: IsolationLevel, begun: Ending | None = None) -> Isolation:
+def choose(level: IsolationLevel, test: Ending | None = None) -> Isolation:
     """Return the isolation for a level; `auto` is the sandbox if it works, else plain processes.
 
-    begun  a test of a sandbox that was started by `start_test`
-
     Raises SandboxUnavailable with the remedy if the level is `sandbox` and no sandbox works.
+
+    test  the running test of a sandbox from `start_test`; None to start one if it is needed
     """
     if level == "process":
         return PlainProcess()
-    trouble = sandbox_trouble(begun)
-    if trouble is None:
+    failed_check = sandbox_trouble(test)
+    if failed_check is None:
         return Sandbox()
     if level == "sandbox":
-        found = trouble.found or trouble.name
-        raise SandboxUnavailable(f"no sandbox here: {found}. {trouble.remedy}")
+        reason = failed_check.found or failed_check.name
+        raise SandboxUnavailable(f"no sandbox here: {reason}. {failed_check.remedy}")
     return PlainProcess()
 
 
 @cache
-def sandbox_trouble(begun: Ending | None = None) -> Check | None:
+def sandbox_trouble(test: Ending | None = None) -> Check | None:
     """Return the first failed check of confinement; None if all pass. It is tested only once."""
-    return next((check for check in confinement(begun) if not check.ok), None)
+    return next((check for check in confinement(test) if not check.ok), None)
 
 
 # The checks
 
 
 def checks() -> list[Check]:
-    """Make all checks that `doctor` prints, and return them in its order.
+    """Make all checks that `doctor` prints, and return them in the order in which it prints them.
 
     Checks that need a working sandbox are left out if there is none.
     """
     results = list(confinement())
     if complete(results):
         results += [_bots_run(), _memory_bound(), _whole_tree_ends()]
-    places = cgroup.hierarchies()
-    groups = (control_groups_check(places), pressure_check(places))
-    return [*results, users_check(), *groups, _compiled()]
+    hierarchies = cgroup.hierarchies()
+    results += [users_check(), control_groups_check(hierarchies), pressure_check(hierarchies)]
+    return [*results, _compiled()]
 
 
 def complete(found: list[Check]) -> bool:
@@ -245,15 +247,15 @@ def complete(found: list[Check]) -> bool:
 
 
 def verdict(found: list[Check]) -> str:
-    """Return the last line of `doctor`, which sums up the checks."""
-    match _failed(found):
-        case []:
-            return "the sandbox is complete: --isolation sandbox"
-        case ["control groups"]:
-            return (
-                "the sandbox works (--isolation sandbox) but is not complete: for bots of "
-                "strangers, have control groups"
-            )
+    """Return the last line of `doctor`, which sums up the checks for the user."""
+    failed_checks = _failed(found)
+    if not failed_checks:
+        return "the sandbox is complete: --isolation sandbox"
+    if failed_checks == ["control groups"]:
+        return (
+            "the sandbox works (--isolation sandbox) but is not complete: for bots of "
+            "strangers, have control groups"
+        )
     return "no complete sandbox: run only bots that you trust, with --isolation process"
 
 
@@ -262,32 +264,41 @@ def _failed(found: list[Check]) -> list[str]:
     return [check.name for check in found if check.needed and not check.ok]
 
 
-def confinement(begun: Ending | None = None) -> Iterator[Check]:
+def confinement(test: Ending | None = None) -> Iterator[Check]:
     """Make the checks that a sandbox must pass, and yield them.
 
-    It stops at the first failure of a basic check, without which no sandbox can start.
+    Without a basic requirement (the first three checks) no sandbox can start, so it stops there.
 
-    begun  a test program that was started early; None to start one now
+    test  the running test of a sandbox from `start_test`; None to start one now
     """
-    for basic in (_platform(), _sockets(), _programs()):
-        yield basic
-        if not basic.ok:
+    for basic_check in (_platform(), _sockets(), _programs()):
+        yield basic_check
+        if not basic_check.ok:
             return
-    test = _outcome(lambda: nullcontext(begun) if begun else _look_inside())
+    # The test program prints facts that it has found out inside of the sandbox.
+    test_outcome = _outcome(lambda: nullcontext(test) if test else _look_inside())
     try:
-        facts = json.loads(test.stdout)
+        facts = json.loads(test_outcome.stdout)
     except ValueError:
         facts = None
-    # If the test failed, find out whether the cause is the sandbox or Python.
-    start = test if facts else _outcome(lambda: started(Sandbox(), ("true",)))
-    starts = start.returncode == 0
-    remedy = "" if starts else _remedy_for(start.stderr)
-    found = "" if starts else _error_line(start)
-    yield _outcome_check("a sandbox starts", start, starts, found, remedy)
     if facts:
+        yield _start_check(test_outcome)
         yield from _judge(facts)
-    elif starts:
-        yield _outcome_check("Python runs inside", test, ok=False, found=_error_line(test))
+        return
+    # The test failed. A program other than Python shows whether the sandbox is the cause.
+    start_check = _start_check(_outcome(lambda: started(Sandbox(), ("true",))))
+    yield start_check
+    if start_check.ok:
+        error_line = _error_line(test_outcome)
+        yield _outcome_check("Python runs inside", test_outcome, ok=False, found=error_line)
+
+
+def _start_check(outcome: RunOutcome) -> Check:
+    """Check by the outcome of a program in a sandbox that the sandbox starts."""
+    if outcome.returncode == 0:
+        return _check("a sandbox starts", ok=True)
+    found, remedy = _error_line(outcome), _remedy_for(outcome.stderr)
+    return _outcome_check("a sandbox starts", outcome, ok=False, found=found, remedy=remedy)
 
 
 def _look_inside() -> AbstractContextManager[Ending]:
@@ -296,10 +307,13 @@ def _look_inside() -> AbstractContextManager[Ending]:
 
 
 def _outcome(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
-    """Start a program, and wait for its outcome; a failed start is an outcome, too."""
+    """Start a program by `start`, wait for its exit, and return the outcome.
+
+    A program that cannot be started has an outcome, too, with the reason in `setup_error`.
+    """
     try:
-        with start() as end:
-            return end()
+        with start() as wait_for_outcome:
+            return wait_for_outcome()
     except OSError as error:
         return RunOutcome(
             ended=False,
@@ -335,20 +349,24 @@ def _sockets() -> Check:
 
 
 def _programs() -> Check:
-    """Check that the programs are installed that start a sandbox."""
+    """Check that the programs with which a sandbox is started are installed."""
     names = ["bwrap", "prlimit", "sh"]
-    if bot_users.is_root():
+    if bot_users.is_root():  # bots run as other users then
         names += ["setpriv", "unshare", "mount"]
     missing = [name for name in names if not shutil.which(name, path=bot_users.TOOL_PATH)]
     found = f"missing: {', '.join(missing)}" if missing else f"found: {', '.join(names)}"
-    return _check("programs", not missing, found, INSTALL if "bwrap" in missing else "")
+    # All others have one package, which the usual remedy names.
+    remedy = INSTALL if "bwrap" in missing else ""
+    return _check("programs", not missing, found, remedy)
 
 
 def _remedy_for(message: str) -> str:
     """Return the remedy for an error message of bubblewrap; "" for an unknown one."""
-    if "size" in message or "Unknown option" in message:
+    if "size" in message or "Unknown option" in message:  # it does not know the option --size
         return "bubblewrap is too old: 0.7 or newer is needed"
-    if any(sign in message for sign in ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")):
+    # Words of its messages when the kernel or AppArmor does not let it set up namespaces.
+    blocked_steps = ("namespace", "uid map", "RTM_NEWADDR", "unshare", "mount")
+    if any(step in message for step in blocked_steps):
         return NAMESPACES_BLOCKED
     return ""
 
@@ -405,12 +423,12 @@ def _bots_run() -> Check:
 
 
 def _memory_bound() -> Check:
-    """Check that a program is killed that uses more memory than its limit."""
+    """Check that a program is killed if it uses more memory than its limit."""
     limits = ResourceLimits(memory_bytes=64 * MIB)
     outcome = run(Sandbox(), _test_program("take_memory"), limits=limits)
-    keeper = "a control group" if cgroup.hierarchies().memory else "the watchdog"
-    is_bounded = outcome.over_limit is not None
-    return _outcome_check("memory limit", outcome, is_bounded, f"64 MiB by {keeper}")
+    enforced_by = "a control group" if cgroup.hierarchies().memory else "the watchdog"
+    was_killed = outcome.over_limit is not None
+    return _outcome_check("memory limit", outcome, was_killed, f"64 MiB by {enforced_by}")
 
 
 def _whole_tree_ends() -> Check:
@@ -420,30 +438,35 @@ def _whole_tree_ends() -> Check:
 
 
 def users_check() -> Check:
-    """Check that each bot has a user of its own."""
-    own = bot_users.own_users()
-    if own is not None:
-        found = f"bots run as users {own.range}, which are nobody else's"
+    """Check that each bot runs as a user of its own; if not, say as which user all of them run."""
+    users = bot_users.own_users()
+    if users is not None:
+        found = f"bots run as users {users.range}, which are nobody else's"
     elif bot_users.is_root():
         found = f"every bot runs as nobody: {bot_users.requested_range().trouble()}"
     else:
         found = "every bot runs as the user who runs the referee"
-    return _check("a user for each bot", own is not None, found)
+    return _check("a user for each bot", users is not None, found)
 
 
-def control_groups_check(places: cgroup.Hierarchies) -> Check:
-    """Check that control groups have all mechanisms; the remedy says how to get them."""
-    missing = places.missing()
+def control_groups_check(hierarchies: cgroup.Hierarchies) -> Check:
+    """Check that control groups can be used for everything that the sandbox does with them.
+
+    The remedy begins with the command that starts the referee in a control group of its own.
+    """
+    missing = hierarchies.missing()
     found = f"missing for: {', '.join(missing)}" if missing else "used for all"
-    if missing and places.refused:
-        found = f"{found}: {places.refused}"
-    usual = _check("control groups", not missing, found)
-    remedy = f"start it with {own_scope(os.geteuid(), os.environ)}; {usual.remedy}"
-    return usual._replace(remedy=remedy)
+    if missing and hierarchies.refused:
+        found = f"{found}: {hierarchies.refused}"
+    check = _check("control groups", not missing, found)
+    remedy = f"start it with {own_scope(os.geteuid(), os.environ)}; {check.remedy}"
+    return check._replace(remedy=remedy)
 
 
 def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/run/user")) -> str:
-    """Return the command that starts the referee in a delegated group, and its preconditions.
+    """Return advice how to start the referee in a control group of its own, by systemd.
+
+    The advice is the command, and what must be done before it or lets it run after a logout.
 
     user         the number of the user who runs the referee
     environment  the user's environment
@@ -451,30 +474,31 @@ def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/ru
     """
     if user == 0:
         return "`systemd-run --scope -p Delegate=yes deepsea-referee ...`"
-    scope = "`systemd-run --user --scope -p Delegate=yes deepsea-referee ...`"
-    stays = f"`loginctl enable-linger {user}`"
+    start_command = "`systemd-run --user --scope -p Delegate=yes deepsea-referee ...`"
+    # With this, systemd keeps a manager for the user also while nobody is logged in.
+    linger_command = f"`loginctl enable-linger {user}`"
     if environment.get("XDG_RUNTIME_DIR"):
-        return f"{scope}, which ends when you log out, unless root has run {stays}"
-    before = f"`export XDG_RUNTIME_DIR={users}/{user}`, which su and sudo leave out"
-    if not (users / str(user)).is_dir():
-        before = f"{stays} as root, then {before}"
-    return f"{scope}, after {before}"
+        return f"{start_command}, which ends when you log out, unless root has run {linger_command}"
+    preparation = f"`export XDG_RUNTIME_DIR={users}/{user}`, which su and sudo leave out"
+    has_manager = (users / str(user)).is_dir()
+    if not has_manager:
+        preparation = f"{linger_command} as root, then {preparation}"
+    return f"{start_command}, after {preparation}"
 
 
-def pressure_check(places: cgroup.Hierarchies) -> Check:
+def pressure_check(hierarchies: cgroup.Hierarchies) -> Check:
     """Check that the kernel counts for how long a bot as a whole was denied a CPU."""
-    counted = places.pressure is not None
+    counted = hierarchies.pressure is not None
     found = "" if counted else "no group here has a cpu.pressure with a line `full`"
     return _check("CPU pressure", counted, found)
 
 
 def _compiled() -> Check:
-    """Check that installed libraries are compiled, by the example of grpc."""
+    """Check that Python has compiled the installed libraries, by the example of grpc."""
     spec = find_spec("grpc")
-    origin = spec.origin if spec else None
-    return _check(
-        "compiled libraries", origin is not None and Path(cache_from_source(origin)).is_file()
-    )
+    source_file = spec.origin if spec else None
+    is_compiled = source_file is not None and Path(cache_from_source(source_file)).is_file()
+    return _check("compiled libraries", is_compiled)
 
 
 # Running one program
@@ -532,12 +556,13 @@ def started(
             os.close(err_end)
 
         def end() -> RunOutcome:
-            """Wait for the exit, kill the remaining processes, and read the output."""
+            """Wait for the program's exit or the timeout, kill what remains, read the output."""
             ended = process_tree.wait_for_end(contained.pid, milliseconds)
             returncode = contained.poll()
             setup_error, over_limit = contained.setup_error(), contained.over_limit()
             contained.close()
-            (stdout, is_silent), (stderr, _) = _read_rest(out), _read_rest(err)
+            stdout, is_silent = _read_rest(out)
+            stderr, _ = _read_rest(err)
             return RunOutcome(ended, returncode, stdout, stderr, over_limit, setup_error, is_silent)
 
         with closing(contained):
@@ -554,11 +579,15 @@ def run(isolation: Isolation, command: tuple[str, ...], **options: Any) -> RunOu
 
 
 def _read_rest(descriptor: int) -> tuple[str, bool]:
-    """Read the content of a pipe; the second value is True if no process can write more."""
+    """Read what is in a pipe, without waiting for more.
+
+    Returns the text, and True if the pipe is at its end: no process has its other end open.
+    """
     os.set_blocking(descriptor, False)
-    text = b""
-    with suppress(BlockingIOError):
+    content = b""
+    is_at_end = False
+    with suppress(BlockingIOError):  # the pipe is empty, but a process may still write to it
         while part := os.read(descriptor, PIPE_BYTES):
-            text += part
-        return text.decode("utf-8", "replace"), True
-    return text.decode("utf-8", "replace"), False
+            content += part
+        is_at_end = True
+    return content.decode("utf-8", "replace"), is_at_end

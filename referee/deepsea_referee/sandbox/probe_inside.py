@@ -29,8 +29,14 @@ CALLS = {
 }
 
 
+_AF_VSOCK = 40  # sockets to the hypervisor; some builds of Python do not know the constant
+
+
 def attempt(action: Callable[[], object]) -> str:
-    """Try an action, and return the name of the error that it raises; "" if it succeeds."""
+    """Try an action, and return the name of its error, such as "EPERM"; "" if it succeeds.
+
+    An action that opens a socket returns it, to be closed here.
+    """
     try:
         result = action()
     except OSError as error:
@@ -43,7 +49,10 @@ def attempt(action: Callable[[], object]) -> str:
 
 
 def write_in(folder: str) -> str:
-    """Try to create a folder in a folder, and remove it again; return the error as `attempt`."""
+    """Try to create a folder in `folder`, and remove it again.
+
+    Returns the name of the error; "" if it succeeds.
+    """
 
     def make_and_remove() -> None:
         new_folder = os.path.join(folder, f"deepsea-probe-{os.getpid()}")
@@ -54,10 +63,15 @@ def write_in(folder: str) -> str:
 
 
 def call(name: str) -> str:
-    """Try a system call with arguments that have no effect; return the name of its error, or ""."""
+    """Try the system call `name` of CALLS, with arguments that have no effect: five zeros.
+
+    Returns the name of the error; "" if it succeeds.
+    """
     library = ctypes.CDLL(None, use_errno=True)
-    number = CALLS[name][0 if os.uname().machine == "x86_64" else 1]
-    if library.syscall(ctypes.c_long(number), *[ctypes.c_long(0)] * 5) == -1:
+    x86_64_number, aarch64_number = CALLS[name]
+    number = x86_64_number if os.uname().machine == "x86_64" else aarch64_number
+    zeros = [ctypes.c_long(0)] * 5
+    if library.syscall(ctypes.c_long(number), *zeros) == -1:
         return errno.errorcode.get(ctypes.get_errno(), "?")
     return ""
 
@@ -65,7 +79,8 @@ def call(name: str) -> str:
 def threads_possible(limit: int) -> int:
     """Start threads until that fails, but not more than `limit`; return their number."""
     # Not threading.Thread, which waits until each thread has started: that would take longer than
-    # all other checks. The threads wait for the lock, so that all exist at the same time.
+    # all other checks. The threads wait for the lock, so that all exist at the same time, and end
+    # when it is released.
     gate = _thread.allocate_lock()
     started = 0
     with gate, contextlib.suppress(RuntimeError):
@@ -91,7 +106,9 @@ def _read(file: str) -> str:
 
 
 def facts(threads: int) -> dict[str, object]:
-    """Return facts about this process, and for each attempt the name of its error, or "".
+    """Return facts about this process, and the errors of what it has attempted.
+
+    An attempt has the name of its error, or "" if it succeeded.
 
     threads  the number of threads that the process tries to start
     """
@@ -111,7 +128,7 @@ def facts(threads: int) -> dict[str, object]:
         "write_own_file": attempt(lambda: open(__file__, "r+b").close()),
         "write_tmp": write_in("/tmp"),
         "internet_socket": attempt(lambda: socket.socket(socket.AF_INET)),
-        "vsock_socket": attempt(lambda: socket.socket(40, socket.SOCK_STREAM)),
+        "vsock_socket": attempt(lambda: socket.socket(_AF_VSOCK, socket.SOCK_STREAM)),
         "unix_socket": attempt(lambda: socket.socket(socket.AF_UNIX)),
         "calls": {name: call(name) for name in CALLS},
         "threads": threads_possible(threads),
@@ -134,12 +151,16 @@ def take_memory() -> None:
 
 
 def leave_daemon() -> None:
-    """Start a process in its own session that keeps stdout open for half a minute, and exit."""
+    """Start a daemon that keeps stdout open for half a minute, and exit.
+
+    The daemon has a session of its own and ignores the usual signals, so it remains unless the
+    whole sandbox is killed.
+    """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    if os.fork() == 0:
+    if os.fork() == 0:  # the first child begins a session, and starts the daemon in it
         os.setsid()
-        if os.fork() == 0:
+        if os.fork() == 0:  # the daemon; the alarm ends it
             signal.alarm(30)
             signal.pause()
         os._exit(0)

@@ -216,47 +216,56 @@ def _unless_equal(value: int, skip: int) -> Instruction:
 
 
 def _rule_instructions(rule: DeniedCall, number: int) -> Iterator[Instruction]:
-    """Yield the instructions of one rule; the call's number must be loaded at their start.
+    """Yield the instructions that apply one rule of the table to the call.
 
-    If the rule does not apply to the call, the number is still loaded at the end.
+    The number of the call must be loaded before them. If it is not that of the rule, they are
+    skipped, so that the number is still loaded for the next rule.
+
+    number  the number of the rule's system call
     """
     refuse = _return(ERROR | rule.error)
-    if rule.when is None:
-        yield _unless_equal(number, skip=1)
-        yield refuse
-        return
-    body = list(_test_instructions(rule.when, refuse))
+    body = [refuse] if rule.when is None else list(_test_instructions(rule.when, refuse))
     yield _unless_equal(number, skip=len(body))
     yield from body
 
 
 def _test_instructions(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
-    """Yield the instructions that test an argument, and then refuse or allow the call."""
+    """Yield the instructions that test an argument, and then refuse or allow the call.
+
+    A jump is (code, steps if true, steps if false, constant): it skips that many instructions.
+
+    refuse  the instruction that refuses the call
+    """
+    allow = _return(ALLOW)
     # The kernel itself reads only 32 bits of all arguments that the table tests.
     yield _load(_ARGUMENTS_AT + 8 * when.argument)
     if when.kind == "any bit":
         yield (ANY_BIT, 0, 1, when.values[0])
         yield refuse
-        yield _return(ALLOW)
+        yield allow
     else:
-        # One comparison after another; a match jumps over the rest and one return.
+        # One comparison after another; a match jumps over the remaining ones and one return.
         count = len(when.values)
         for index, value in enumerate(when.values):
             yield (EQUAL, count - index, 0, value)
         # The first return is for a value that is not in the list, the second one for a match.
         if when.kind == "not in":
             yield refuse
-            yield _return(ALLOW)
+            yield allow
         else:
-            yield _return(ALLOW)
+            yield allow
             yield refuse
 
 
 def _architecture_instructions(architecture: str) -> list[Instruction]:
-    """Return the instructions for the calls of one architecture."""
+    """Return the instructions for the calls of one architecture: a field of DeniedCall.
+
+    Calls that the table does not name are allowed, except those that are newer than the table.
+    """
     program = [
         _load(_NUMBER_AT),
-        (GREATER, 0, 1, LAST_REVIEWED),  # x32 calls have numbers above 2**30
+        # A number above LAST_REVIEWED does not skip the next return. So do x32 calls (above 2**30).
+        (GREATER, 0, 1, LAST_REVIEWED),
         _return(ERROR | errno.ENOSYS),
     ]
     for rule in TABLE:
@@ -268,12 +277,15 @@ def _architecture_instructions(architecture: str) -> list[Instruction]:
 
 @cache
 def instructions() -> Sequence[Instruction]:
-    """Return the filter for both architectures."""
+    """Return the instructions of the filter, for both architectures.
+
+    A call of any other architecture kills the process.
+    """
     program: list[Instruction] = [_load(_ARCHITECTURE_AT)]
     for name, audit_number in ARCHITECTURES.items():
         rules = _architecture_instructions(name)
-        # For this architecture, skip the jump over its rules. It takes two steps, since a
-        # conditional jump reaches only 255 instructions.
+        # A call of this architecture skips the jump over its rules. There are two jumps because a
+        # conditional one reaches only 255 instructions.
         program += [(EQUAL, 1, 0, audit_number), (JUMP, 0, 0, len(rules)), *rules]
     return (*program, _return(KILL))
 
