@@ -184,7 +184,7 @@ class MadeUp(JobWorkers):
         self.spent += time.process_time() - began
         return [(job, FinishedGame(record))]
 
-    def waits(self, job: Job) -> bool:
+    def has_not_begun(self, job: Job) -> bool:
         """None waits for another."""
         return False
 

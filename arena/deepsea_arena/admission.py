@@ -116,17 +116,20 @@ async def _play(
 
 
 def _refusal(result: MatchResult, bot: int, fault: FaultReport, context: str) -> SubmissionRefusal:
-    """Return the refusal for a bot's fault, with the end of what the bot printed in the match.
+    """Return the refusal of a submission for a fault of its bot.
 
-    `context` says in which game it was.
+    bot      the index of the bot in the line-up of the match
+    context  the season and the line-up, for the message
+
+    The refusal has the last lines that the bot printed in the match.
     """
     output = "".join(log.text for log in result.logs if log.bot == bot)
+    place = f"{context}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}"
     return SubmissionRefusal(
-        f"{context}, seat {SEAT_LETTERS[fault.seat]}, decision {fault.decision}: "
-        f"{fault.explanation()}",
-        ladder_remedy(fault.fault, result.time_control.format()),
-        tuple(output.splitlines()[-LONGEST_LOG:]),
-        fault.error,
+        found=f"{place}: {fault.explanation()}",
+        remedy=ladder_remedy(fault.fault, result.time_control.format()),
+        log=tuple(output.splitlines()[-LONGEST_LOG:]),
+        error=fault.error,
     )
 
 
@@ -137,34 +140,41 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
     # Most bots require none, and it takes a while to import.
     from deepsea_referee.workbench.advice import not_offered, parse_requirements
 
-    needed = parse_requirements(bundle.requirements)
+    requirements = parse_requirements(bundle.requirements)
     for season in seasons:
-        if missing := not_offered(needed, season.packages):
-            offered = ", ".join(season.packages) or "nothing beside the SDK"
-            names = [need.name for need in needed if str(need) in missing]
-            raise SubmissionError(
-                f"{bundle.name} needs {', '.join(missing)}, which season {season.name} does not "
-                f"offer; bots may count on {offered}. A season with more is opened with "
-                f"`ladder season NAME --packages {','.join(names)}`, once this one is closed"
-            )
+        missing = not_offered(requirements, season.packages)
+        if not missing:
+            continue
+        offered = ", ".join(season.packages) or "nothing beside the SDK"
+        missing_names = [
+            requirement.name for requirement in requirements if str(requirement) in missing
+        ]
+        raise SubmissionError(
+            f"{bundle.name} needs {', '.join(missing)}, which season {season.name} does not "
+            f"offer; bots may count on {offered}. A season with more is opened with "
+            f"`ladder season NAME --packages {','.join(missing_names)}`, once this one is closed"
+        )
 
 
-def seasons_to_fit(store: Store) -> list[Season]:
-    """Return the seasons in which a bot has to play without a fault.
+def admission_seasons(store: Store) -> list[Season]:
+    """Return the seasons in which a new bot plays its admission games: all that are open.
 
-    They are the open seasons. If none is open, it is the newest season that is no tournament's: the
-    bot may have been submitted before that was closed. Before the first season is opened, it is a
-    season with default settings.
+    If none is open, return the newest season that is not a tournament, since the bot may have been
+    submitted before that season was closed. If there is none either, return a season with default
+    settings.
     """
     seasons = store.seasons.all()
-    opened = [stored.settings for stored in seasons if stored.closed_at is None]
-    if opened:
-        return opened
-    rated = [stored.settings for stored in seasons if stored.tournament is None]
-    return [rated[-1]] if rated else [Season(name="main")]
+    open_seasons = [stored.settings for stored in seasons if stored.closed_at is None]
+    if open_seasons:
+        return open_seasons
+    rated_seasons = [stored.settings for stored in seasons if stored.tournament is None]
+    if rated_seasons:
+        return [rated_seasons[-1]]
+    return [Season(name="main")]
 
 
-_ZIP = b"PK"
+_ZIP_START = b"PK"
+"""The first bytes of every zip."""
 _NAMELESS = "-"
 """File name for a bot without a given name. It is no valid name of a bot."""
 
@@ -198,14 +208,18 @@ class AdmissionPlayed(NamedTuple):
 
 @contextmanager
 def check_worker(link: Link) -> Iterator[Perform]:
-    """Set up a worker process that checks submissions, and yield its function for one task.
+    """Yield the function that does one task of a check in a worker process.
 
-    The function returns the bot of an archive, or the reason why it has none, or the result of
-    admission games. After each admission game it sends the number of games so far.
+    It reads an archive or plays admission games. After each game it sends the number of games that
+    were played so far through `link`.
     """
 
     def perform(task: ReadArchive | PlayAdmission) -> BotBundle | str | AdmissionPlayed:
-        """Return the answer to a task: a bot or a reason, or the result of the games."""
+        """Do one task of a check.
+
+        For an archive return its bot, or the reason why it has none. For admission games return
+        their result, and send the number of games so far after each of them.
+        """
         if isinstance(task, ReadArchive):
             return _read_archive(task)
         game_numbers = count(1)
@@ -219,25 +233,24 @@ def check_worker(link: Link) -> Iterator[Perform]:
 
 
 def _read_archive(task: ReadArchive) -> BotBundle | str:
-    """Return the bot of an archive, or the reason why there is none."""
+    """Return the bot in an uploaded archive, or the reason why it cannot be read."""
     with own_folder() as folder:
         path = folder / f"{task.bot or _NAMELESS}{_file_ending(task.content)}"
         path.write_bytes(task.content)
         try:
             return read_in_subprocess(path, task.bot or None)
         except BundleError as error:
+            # The path of the temporary file means nothing to the author.
             problem = str(error).removeprefix(f"bot {str(path)!r}: ")
+    # Without a name in bot.toml the bot is called like its file, here `_NAMELESS`: no valid name.
     if problem.startswith("the folder's or file's name"):
-        problem = 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
+        return 'the bot has no name: write name = "..." in bot.toml, or give one when you submit'
     return problem
 
 
 def _file_ending(content: bytes) -> str:
-    """Return the file ending for an uploaded archive: ".zip" or ".py".
-
-    Text that is no zip may be a bot in one Python file.
-    """
-    if content.startswith(_ZIP) or b"\0" in content:
+    """Return the file ending for an uploaded bot: ".py" for text, ".zip" for anything else."""
+    if content.startswith(_ZIP_START) or b"\0" in content:
         return ".zip"
     try:
         content.decode()

@@ -45,7 +45,7 @@ LUCK_ROLLOUTS = 200
 
 With it the luck of a roll is known to about ±0.015, and that of a seat in a game to about ±0.12.
 """
-SHARE = 40
+BATCH_STEPS = 40
 """Number of steps of a game that are analysed together.
 
 A larger batch takes no less time for each step.
@@ -137,24 +137,28 @@ class GameAnalysis:
 
     @property
     def marked_dives(self) -> list[MarkedDive]:
-        """The dives that have a mark, in the order of their last decisions."""
-        decisions: dict[tuple[int, int], list[AnalysedDecision]] = {}
+        """The dives of seats that have a mark of their own, in the order of their last decisions.
+
+        A dive has one if the losses of its decisions add up to a graver mark than each of them has.
+        """
+        by_dive: dict[tuple[int, int], list[AnalysedDecision]] = {}
         for decision in self.decisions:
             # The error of a loss says little after fewer roll-outs.
             if min(option.rollouts for option in decision.judged.options) >= FEWEST:
-                key = (decision.seat, decision.judged.dive)
-                decisions.setdefault(key, []).append(decision)
-        marked = []
-        for (seat, dive), dive_decisions in decisions.items():
-            loss = sum_of(decision.judged.loss for decision in dive_decisions)
-            if mark := graver_mark(loss, [decision.judged.mark for decision in dive_decisions]):
-                marked.append(MarkedDive(seat, dive, dive_decisions[-1].number, loss, mark))
-        return sorted(marked, key=lambda dive: dive.last)
+                seat_and_dive = (decision.seat, decision.judged.dive)
+                by_dive.setdefault(seat_and_dive, []).append(decision)
+        marked_dives = []
+        for (seat, dive), decisions in by_dive.items():
+            loss = sum_of(decision.judged.loss for decision in decisions)
+            mark = graver_mark(loss, [decision.judged.mark for decision in decisions])
+            if mark:
+                marked_dives.append(MarkedDive(seat, dive, decisions[-1].number, loss, mark))
+        return sorted(marked_dives, key=lambda marked_dive: marked_dive.last)
 
 
 @dataclass(slots=True)
-class Lost:
-    """The losses of some decisions."""
+class LossTotal:
+    """The losses of some decisions, and how many of them have each mark."""
 
     losses: list[Estimate] = field(default_factory=list)
     marks: Counter[str] = field(default_factory=Counter)
@@ -212,7 +216,7 @@ class SeatSums:
 
     seat: int
     bot: RecordSeat
-    lost: Lost
+    loss_total: LossTotal
     result: float
     """The seat's placement score."""
     luck: SeatLuck | None
@@ -231,13 +235,13 @@ class BotSums:
     """The losses and results of one bot in all games, whatever its seats were."""
 
     bot: RecordSeat
-    losses: list[float] = field(default_factory=list)
+    game_losses: list[float] = field(default_factory=list)
     """The loss in each game."""
-    lost: Lost = field(default_factory=Lost)
+    loss_total: LossTotal = field(default_factory=LossTotal)
     """The losses in all games."""
-    kinds: dict[str, Lost] = field(default_factory=dict)
+    kinds: dict[str, LossTotal] = field(default_factory=dict)
     """The losses by the kind of decision."""
-    dives: dict[int, Lost] = field(default_factory=dict)
+    dives: dict[int, LossTotal] = field(default_factory=dict)
     """The losses by the number of the dive."""
     results: list[float] = field(default_factory=list)
     """The placement score in each game."""
@@ -248,6 +252,20 @@ class BotSums:
     def games(self) -> int:
         """The number of games."""
         return len(self.results)
+
+    def add_game(self, seat_sums: SeatSums) -> None:
+        """Count the result and the loss of a game, as the sums of the bot's seat in it."""
+        self.results.append(seat_sums.result)
+        self.game_losses.append(seat_sums.loss_total.loss.mean)
+        if seat_sums.adjusted is not None:
+            self.adjusted.append(seat_sums.adjusted.mean)
+
+    def add_decision(self, decision: AnalysedDecision) -> None:
+        """Count the loss of a decision: in all, for its kind and for its dive."""
+        kind, dive = decision.judged.kind, decision.judged.dive
+        self.loss_total.add(decision)
+        self.kinds.setdefault(kind, LossTotal()).add(decision)
+        self.dives.setdefault(dive, LossTotal()).add(decision)
 
 
 class Analysis:
@@ -304,23 +322,26 @@ class Analysis:
         return [replace(begun[0].analysis(), chances=())]
 
     def _analyse_steps(self, workers: int, on_steps: Callable[[int], object]) -> None:
-        """Analyse all steps in shares of at most `SHARE`, and add the findings to their games."""
-        shares = [
-            (job, job.step_numbers[first : first + SHARE])
+        """Analyse the steps of all games in batches, and add the findings to their games.
+
+        Several workers are started only for several batches. `on_steps` is called with the number
+        of steps of each batch that is done.
+        """
+        batches = [
+            (job, job.step_numbers[first : first + BATCH_STEPS])
             for job in self._jobs
-            for first in range(0, len(job.step_numbers), SHARE)
+            for first in range(0, len(job.step_numbers), BATCH_STEPS)
         ]
-        arguments = [(job.text, step_numbers) for job, step_numbers in shares]
-        if workers == 1 or len(shares) < 2:
-            results: Iterable[dict[int, Finding]] = starmap(
-                partial(_share_findings, self._settings), arguments
-            )
+        arguments = [(job.record_json, step_numbers) for job, step_numbers in batches]
+        results: Iterable[dict[int, Finding]]
+        if workers == 1 or len(batches) < 2:
+            results = starmap(partial(_batch_findings, self._settings), arguments)
         else:
-            name, workers = "a worker of the analysis", min(workers, len(shares))
             setup = partial(_analysis_worker, self._settings)
-            results = results_in_order(setup, arguments, workers, name)
-        for (job, step_numbers), share_findings in zip(shares, results, strict=True):
-            job.findings |= share_findings
+            worker_count = min(workers, len(batches))
+            results = results_in_order(setup, arguments, worker_count, "a worker of the analysis")
+        for (job, step_numbers), batch_findings in zip(batches, results, strict=True):
+            job.findings |= batch_findings
             on_steps(len(step_numbers))
 
 
@@ -347,7 +368,7 @@ class _Job:
         """
         self.name = name
         self.record = record
-        self.text = record.to_json()
+        self.record_json = record.to_json()
         self.steps: dict[int, _StepFacts] = {}
         """The steps to analyse, by their number in the game."""
         self.findings: dict[int, Finding] = {}
@@ -375,20 +396,25 @@ class _Job:
         return len(self.findings) == len(self.steps)
 
     def analysis(self) -> GameAnalysis:
-        """Return the analysis of the game; steps without a finding are left out."""
+        """Return the analysis of the game from the findings so far.
+
+        Steps without a finding, whose analysis was interrupted, are left out.
+        """
         decisions: list[AnalysedDecision] = []
         chances: list[ChanceEvent] = []
-        for number, (turn, seat, decision, dice) in self.steps.items():
-            finding = self.findings.get(number)
+        for step_number, step in self.steps.items():
+            finding = self.findings.get(step_number)
             if finding is None:
                 continue
             if isinstance(finding, Judgement):
-                assert decision is not None
-                assert seat is not None
-                fault = self.record.decisions[decision].fault
-                decisions.append(AnalysedDecision(decision, seat, turn, fault, finding))
+                assert step.decision is not None
+                assert step.seat is not None
+                fault = self.record.decisions[step.decision].fault
+                decisions.append(
+                    AnalysedDecision(step.decision, step.seat, step.turn, fault, judged=finding)
+                )
             else:
-                chances.append(ChanceEvent(turn, seat, dice, tuple(finding)))
+                chances.append(ChanceEvent(step.turn, step.seat, step.dice, luck=tuple(finding)))
         return GameAnalysis(self.name, self.record, tuple(decisions), tuple(chances))
 
 
@@ -401,67 +427,69 @@ def steps_of(record: GameRecord) -> list[Step]:
 
 
 def _is_analysed(step: Step, record: GameRecord, settings: AnalysisSettings) -> bool:
-    """Return True if the settings ask for the analysis of a step.
+    """Return True if the settings ask for the analysis of a step of a recorded game.
 
-    A forced action is never analysed. Rolls and reveals are if luck is measured.
+    A step is a decision, a forced action, which is never analysed, or a chance event: a roll or a
+    reveal, which is analysed if luck is measured.
     """
-    if step.kind == "decision":
-        assert step.seat is not None
-        if settings.seat not in (None, step.seat):
-            return False
-        if settings.bot not in (None, record.seats[step.seat].name):
-            return False
-        if settings.deviations:
-            return steady(view_for(step.before.state, step.seat)) != step.action
-        return True
-    return settings.luck > 0 and step.kind != "forced"
+    if step.kind == "forced":
+        return False
+    if step.kind != "decision":
+        return settings.luck > 0
+    assert step.seat is not None
+    if settings.seat is not None and settings.seat != step.seat:
+        return False
+    if settings.bot is not None and settings.bot != record.seats[step.seat].name:
+        return False
+    if settings.deviations:
+        # Only decisions that differ from those of the policy of the roll-outs, `steady`.
+        policy_action = steady(view_for(step.before.state, step.seat))
+        return step.action != policy_action
+    return True
 
 
 def findings(
     steps: Mapping[int, Step], label: str, settings: AnalysisSettings
 ) -> dict[int, Finding]:
-    """Judge the decisions, and measure the luck of the rolls and reveals, among steps of a game.
+    """Return the findings of some steps of a game, by the numbers that the steps have in `steps`.
 
-    `steps` has them by number, and so has the result. Random numbers follow from `label` and the
-    number of the step.
+    A decision gets a judgement, a roll or a reveal the luck of each seat. Each step has its own
+    random numbers, which follow from `label` and its number.
     """
-    streams = {
-        number: Stream(f"{label}/{number}", step.before.state.players)
-        for number, step in steps.items()
-    }
-    decisions = {
-        number: PlayedDecision(view_for(step.before.state, step.seat), step.action, streams[number])
-        for number, step in steps.items()
-        if step.action is not None
-    }
-    chance_numbers = [number for number in steps if number not in decisions]
+    decisions: dict[int, PlayedDecision] = {}
+    chance_events: dict[int, tuple[Step, Stream]] = {}
+    for number, step in steps.items():
+        stream = Stream(f"{label}/{number}", step.before.state.players)
+        if step.action is None:
+            chance_events[number] = (step, stream)
+        else:
+            view = view_for(step.before.state, step.seat)
+            decisions[number] = PlayedDecision(view, step.action, stream)
     judgements = judge_many(decisions.values(), settings.effort)
-    luck = luck_of_many(
-        [(steps[number], streams[number]) for number in chance_numbers], settings.luck
-    )
-    return dict(zip(decisions, judgements, strict=True)) | dict(
-        zip(chance_numbers, luck, strict=True)
-    )
+    luck_of_events = luck_of_many(list(chance_events.values()), settings.luck)
+    by_number: dict[int, Finding] = dict(zip(decisions, judgements, strict=True))
+    by_number.update(zip(chance_events, luck_of_events, strict=True))
+    return by_number
 
 
 @lru_cache(maxsize=1)
-def _replayed(text: str) -> tuple[str, Sequence[Step]]:
-    """Return the commitment and the steps of a record.
+def _commitment_and_steps(record_json: str) -> tuple[str, Sequence[Step]]:
+    """Return the commitment to a recorded game's seed, and the steps of its replay.
 
-    The newest record is remembered, since the shares of a game come one after another.
+    The result for the last record is cached: a worker gets the steps of a game in several batches,
+    one after another.
     """
-    record = GameRecord.from_json(text)
+    record = GameRecord.from_json(record_json)
     return record.commitment, steps_of(record)
 
 
-def _share_findings(
-    settings: AnalysisSettings, text: str, numbers: Sequence[int]
+def _batch_findings(
+    settings: AnalysisSettings, record_json: str, step_numbers: Sequence[int]
 ) -> dict[int, Finding]:
-    """Analyse some steps of a game, whose record is `text`; return findings by step number."""
-    commitment, steps = _replayed(text)
-    return findings(
-        {number: steps[number] for number in numbers}, f"{commitment}/{settings.seed}", settings
-    )
+    """Analyse the steps of a recorded game with these numbers; return the findings by number."""
+    commitment, all_steps = _commitment_and_steps(record_json)
+    batch = {number: all_steps[number] for number in step_numbers}
+    return findings(batch, f"{commitment}/{settings.seed}", settings)
 
 
 # ----------------------------------------------------------------------------------------- workers
@@ -469,27 +497,36 @@ def _share_findings(
 
 @contextmanager
 def _analysis_worker(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
-    """Set up a worker, and yield its function that analyses one share of a game's steps."""
-    yield lambda share: _share_findings(settings, *share)
+    """Set up a worker, and yield its function that analyses one batch of a game's steps."""
+    yield lambda arguments: _batch_findings(settings, *arguments)
 
 
 # -------------------------------------------------------------------------------------------- sums
 
 
-def by_seat(analysis: GameAnalysis) -> list[SeatSums]:
-    """Return the sums of each seat of a game, seat A first."""
-    seats = analysis.record.seats
-    lost = [Lost() for _ in seats]
+def sums_by_seat(analysis: GameAnalysis) -> list[SeatSums]:
+    """Return the losses, the result and the luck of each seat of a game, seat A first."""
+    bots = analysis.record.seats
+    loss_totals = [LossTotal() for _ in bots]
     for decision in analysis.decisions:
-        lost[decision.seat].add(decision)
+        loss_totals[decision.seat].add(decision)
     return [
-        SeatSums(seat, bot, lost[seat], analysis.results[seat], _seat_luck(analysis, seat))
-        for seat, bot in enumerate(seats)
+        SeatSums(
+            seat=seat,
+            bot=bot,
+            loss_total=loss_totals[seat],
+            result=analysis.results[seat],
+            luck=_seat_luck(analysis, seat),
+        )
+        for seat, bot in enumerate(bots)
     ]
 
 
 def _seat_luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
-    """Return the luck of a seat in a game; None if it was not measured."""
+    """Return a seat's luck in its own rolls, in those of others, and in the values of chips.
+
+    Return None if luck was not measured.
+    """
     if not analysis.chances:
         return None
     own_dice, other_dice, values = list[Estimate](), list[Estimate](), list[Estimate]()
@@ -506,11 +543,17 @@ def _seat_luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
 def graver_mark(loss: Estimate, marks: Iterable[Mark]) -> Mark:
     """Return the mark for the loss of a whole dive, if it is graver than its decisions' marks.
 
-    `marks` are those of the decisions. Return "" if no mark is due, or none that is graver.
+    Return "" if the dive gets no mark: its loss is too small, or one of the marks of its decisions,
+    `marks`, is as grave already.
     """
-    mark = mark_of(loss)
-    worst = max([GRAVE.index(other) for other in marks if other in GRAVE], default=-1)
-    return mark if mark in GRAVE and GRAVE.index(mark) > worst else ""
+    dive_mark = mark_of(loss)
+    if dive_mark not in GRAVE:
+        return ""
+    dive_rank = GRAVE.index(dive_mark)  # a higher index is graver
+    for mark in marks:
+        if mark in GRAVE and GRAVE.index(mark) >= dive_rank:
+            return ""
+    return dive_mark
 
 
 def sum_of(parts: Iterable[Estimate]) -> Estimate:
@@ -522,39 +565,28 @@ def sum_of(parts: Iterable[Estimate]) -> Estimate:
     return Estimate(fsum(means), sqrt(fsum(squared_errors)))
 
 
-def by_bot(analyses: Iterable[GameAnalysis], seat: int | None = None) -> list[BotSums]:
-    """Return the sums of each bot, by name and version, in the order of their first seats.
+def sums_by_bot(analyses: Iterable[GameAnalysis], seat: int | None = None) -> list[BotSums]:
+    """Return the losses and results of each version of a bot over all games.
 
-    If `seat` is given, count only what was played in that seat. All decisions of the analyses must
-    be of it then.
+    Bots come in the order in which they appear in the games. If `seat` is given, only that seat of
+    each game counts, and the analyses must have judged no decision of another seat.
     """
     bots: dict[RecordSeat, BotSums] = {}
     for analysis in analyses:
-        for sums in by_seat(analysis):
-            if seat is not None and sums.seat != seat:
-                continue
-            bot = bots.setdefault(sums.bot, BotSums(sums.bot))
-            bot.results.append(sums.result)
-            bot.losses.append(sums.lost.loss.mean)
-            if sums.adjusted is not None:
-                bot.adjusted.append(sums.adjusted.mean)
+        for seat_sums in sums_by_seat(analysis):
+            if seat is None or seat_sums.seat == seat:
+                bot_sums = bots.setdefault(seat_sums.bot, BotSums(seat_sums.bot))
+                bot_sums.add_game(seat_sums)
         for decision in analysis.decisions:
-            bot = bots[analysis.record.seats[decision.seat]]
-            judged = decision.judged
-            for losses in (
-                bot.lost,
-                bot.kinds.setdefault(judged.kind, Lost()),
-                bot.dives.setdefault(judged.dive, Lost()),
-            ):
-                losses.add(decision)
+            bot = analysis.record.seats[decision.seat]
+            bots[bot].add_decision(decision)
     return list(bots.values())
 
 
 def mean(numbers: Sequence[float]) -> Estimate | None:
-    """Return the mean over games, with half the width of its interval as the error.
+    """Return the mean of one number for each game, with its 95 % interval; None without games.
 
-    The interval follows from the spread of the numbers. With one game the error is infinite.
-    Without games there is no mean: None.
+    The interval follows from the spread of the numbers. With one game its error is infinite.
     """
     count = len(numbers)
     if not count:
@@ -563,4 +595,5 @@ def mean(numbers: Sequence[float]) -> Estimate | None:
     if count == 1:
         return Estimate(average, float("inf"))
     variance = fsum([(number - average) ** 2 for number in numbers]) / (count - 1)
-    return Estimate(average, SURE * sqrt(variance / count))
+    standard_error = sqrt(variance / count)
+    return Estimate(average, SURE * standard_error)

@@ -22,11 +22,11 @@ from deepsea_arena.analysis import (
     BotSums,
     ChanceEvent,
     GameAnalysis,
-    Lost,
+    LossTotal,
     SeatSums,
-    by_bot,
-    by_seat,
     mean,
+    sums_by_bot,
+    sums_by_seat,
 )
 from deepsea_arena.documents import DocumentError, read_json
 from deepsea_rules.actions import Kind
@@ -49,18 +49,24 @@ _Steps = Meta(max_length=MOST_STEPS)
 
 
 def document(analyses: Sequence[GameAnalysis], settings: AnalysisSettings) -> dict[str, Any]:
-    """Return analyses as a JSON document, with the sums of each bot."""
+    """Return the JSON document for analysed games: the settings, the sums of each bot, the games.
+
+    This is what `analyse --json` prints.
+    """
     return {
         "format": FORMAT,
         "policy": COACH_VERSION,
         **settings_data(settings),
-        "bots": [_bot(sums) for sums in by_bot(analyses, settings.seat)],
+        "bots": [_bot(sums) for sums in sums_by_bot(analyses, settings.seat)],
         "games": [_game(analysis) for analysis in analyses],
     }
 
 
 def settings_data(settings: AnalysisSettings) -> dict[str, Any]:
-    """Return the fields of a document that name its settings."""
+    """Return the settings of an analysis as the first fields of its JSON document.
+
+    The precision is null if the number of roll-outs is fixed.
+    """
     return {
         "precision": settings.effort.precision or None,
         "rollouts": settings.effort.most,
@@ -71,14 +77,14 @@ def settings_data(settings: AnalysisSettings) -> dict[str, Any]:
 
 
 def _game(analysis: GameAnalysis) -> dict[str, Any]:
-    """Return the fields of one game: its seats, decisions, marked dives and chance events."""
+    """Return the JSON object of one game: its seats, decisions, marked dives and chance events."""
     record = analysis.record
     return {
         "record": analysis.name,
         "game_id": record.game_id,
         "commitment": record.commitment,
         "rules": record.rules.name,
-        "seats": [_seat(sums) for sums in by_seat(analysis)],
+        "seats": [_seat(sums) for sums in sums_by_seat(analysis)],
         "decisions": [decision_data(decision) for decision in analysis.decisions],
         "dives": [
             {"seat": dive.seat, "dive": dive.dive, "mark": dive.mark, "loss": _interval(dive.loss)}
@@ -89,7 +95,10 @@ def _game(analysis: GameAnalysis) -> dict[str, Any]:
 
 
 def decision_data(decision: AnalysedDecision) -> dict[str, Any]:
-    """Return the fields of a decision: the action, the best one, and the score of each option."""
+    """Return the JSON object of a judged decision.
+
+    It has the action that was played, the best one, the loss, and the score of each option.
+    """
     judged = decision.judged
     return {
         "decision": decision.number,
@@ -112,7 +121,10 @@ def decision_data(decision: AnalysedDecision) -> dict[str, Any]:
 
 
 def _chance(event: ChanceEvent) -> dict[str, Any]:
-    """Return the fields of a roll or a reveal."""
+    """Return the JSON object of a roll or a reveal of values, with the luck of each seat.
+
+    A reveal has no dice, and belongs to no seat: both are null.
+    """
     return {
         "turn": event.turn,
         "seat": event.seat,
@@ -122,7 +134,10 @@ def _chance(event: ChanceEvent) -> dict[str, Any]:
 
 
 def _seat(sums: SeatSums) -> dict[str, Any]:
-    """Return the fields of a seat; `luck` and `adjusted` are null if luck was not measured."""
+    """Return the JSON object of a seat in a game: its bot, losses, result and luck.
+
+    `luck` and `adjusted`, the result less the luck, are null if luck was not measured.
+    """
     luck = None
     if sums.luck is not None:
         luck = {
@@ -133,7 +148,7 @@ def _seat(sums: SeatSums) -> dict[str, Any]:
     return {
         "name": sums.bot.name,
         "digest": sums.bot.digest,
-        **_lost(sums.lost),
+        **_loss_fields(sums.loss_total),
         "result": _rounded(sums.result),
         "luck": luck,
         "adjusted": None if sums.adjusted is None else _interval(sums.adjusted),
@@ -141,13 +156,13 @@ def _seat(sums: SeatSums) -> dict[str, Any]:
 
 
 def _bot(sums: BotSums) -> dict[str, Any]:
-    """Return the fields of a bot: sums over its games, and means of a game."""
+    """Return the JSON object of a bot: its losses over all games, and its means per game."""
     return {
         "name": sums.bot.name,
         "digest": sums.bot.digest,
         "games": sums.games,
-        **_lost(sums.lost),
-        "loss_per_game": _mean(sums.losses),
+        **_loss_fields(sums.loss_total),
+        "loss_per_game": _mean(sums.game_losses),
         "result": _mean(sums.results),
         "adjusted": _mean(sums.adjusted),
         "kinds": _losses_by_part(sums.kinds),
@@ -155,22 +170,26 @@ def _bot(sums: BotSums) -> dict[str, Any]:
     }
 
 
-def _losses_by_part(parts: Mapping[Any, Lost]) -> dict[str, Any]:
+def _losses_by_part(parts: Mapping[Any, LossTotal]) -> dict[str, Any]:
     """Return the losses by kind of decision or by dive, in the order of their keys."""
-    return {str(part): _lost(parts[part]) for part in sorted(parts)}
+    return {str(part): _loss_fields(parts[part]) for part in sorted(parts)}
 
 
-def _lost(lost: Lost) -> dict[str, Any]:
-    """Return the number of decisions, their loss, and how many have each mark."""
+def _loss_fields(total: LossTotal) -> dict[str, Any]:
+    """Return the number of decisions, the sum of their losses, and how many have each mark."""
     return {
-        "decisions": lost.decisions,
-        "loss": _interval(lost.loss),
-        "marks": {name: lost.marks[name] for _, name in MARKS},
+        "decisions": total.decisions,
+        "loss": _interval(total.loss),
+        "marks": {mark: total.marks[mark] for _, mark in MARKS},
     }
 
 
 def _mean(numbers: Sequence[float]) -> dict[str, float | None] | None:
-    """Return the mean over games as fields; null without games, and a null error with one game."""
+    """Return the mean of one number for each game, with its error, as a JSON object.
+
+    Without games return None. With one game the error is None: it would be infinite, which JSON
+    does not have.
+    """
     estimate = mean(numbers)
     if estimate is None:
         return None
@@ -213,8 +232,8 @@ class _Decision(Struct):
     loss: _Estimate
     options: Annotated[list[_Option], _Steps]
 
-    def analysed(self, record: GameRecord) -> AnalysedDecision:
-        """Return the decision of the record, with the judgement of this document."""
+    def with_seat_of(self, record: GameRecord) -> AnalysedDecision:
+        """Return this decision as part of an analysis; the record says which seat it was."""
         options = tuple(Option(row.action, row.interval, row.rollouts) for row in self.options)
         return AnalysedDecision(
             number=self.decision,
@@ -278,22 +297,24 @@ class AnalysisDocument(SettingsDocument):
     games: Annotated[list[_Game], Meta(min_length=1, max_length=1)]
 
     def analysis(self, record: GameRecord) -> GameAnalysis:
-        """Return the analysis of the record's game.
+        """Return the analysis of the recorded game.
 
-        Raises DocumentError if the document is that of another game.
+        Raises DocumentError if the document is that of another game, or names a decision or a seat
+        that the game does not have.
         """
-        (game,) = self.games
-        seats = len(record.seats)
-        if (
-            (game.game_id, game.commitment) != (record.game_id, record.commitment)
-            or any(row.decision >= len(record.decisions) for row in game.decisions)
-            or any(len(row.luck) != seats or (row.seat or 0) >= seats for row in game.chances)
-        ):
+        game = self.games[0]
+        seats, decisions = len(record.seats), len(record.decisions)
+        is_same_game = game.game_id == record.game_id and game.commitment == record.commitment
+        fits = all(row.decision < decisions for row in game.decisions) and all(
+            len(row.luck) == seats and (row.seat is None or row.seat < seats)
+            for row in game.chances
+        )
+        if not (is_same_game and fits):
             raise DocumentError("this is the analysis of another game - at `$.games[0]`")
         return GameAnalysis(
             name=game.record,
             record=record,
-            decisions=tuple(row.analysed(record) for row in game.decisions),
+            decisions=tuple(row.with_seat_of(record) for row in game.decisions),
             chances=tuple(row.event() for row in game.chances),
         )
 
@@ -315,15 +336,16 @@ LUCK_ROLLOUTS = 40
 
 
 def judge_seat(
-    record: GameRecord, seat: int, name: str, go_on: Callable[[int], object]
+    record: GameRecord, seat: int, name: str, on_steps: Callable[[int], object]
 ) -> GameAnalysis:
-    """Analyse the decisions of one seat of a game.
+    """Analyse the decisions of one seat of a game, and the luck in it.
 
-    name   the name of the record
-    go_on  called with each step; what it raises ends the analysis
+    name      the name of the record, for messages
+    on_steps  called with the number of further steps that were analysed; its exceptions end the
+              analysis and reach the caller
     """
-    [analysis] = Analysis([(name, record)], _person_settings(seat)).run(on_steps=go_on)
-    return analysis
+    analyses = Analysis([(name, record)], _person_settings(seat)).run(on_steps=on_steps)
+    return analyses[0]
 
 
 def _person_settings(seat: int) -> AnalysisSettings:
@@ -337,19 +359,25 @@ def seat_document(analysis: GameAnalysis, seat: int) -> dict[str, Any]:
 
 
 def in_words(analysis: GameAnalysis, seat: int) -> str:
-    """Return a sentence with the loss by the seat's decisions, its luck and its result."""
-    sums = by_seat(analysis)[seat]
+    """Return a sentence for the person in a seat: what decisions lost, the luck and the result."""
+    sums = sums_by_seat(analysis)[seat]
     luck = f"; luck gave you {sums.luck.total.mean:+.2f}" if sums.luck else ""
+    # An estimate of a loss may be below 0, which would make no sense to the person.
+    loss = max(0.0, sums.loss_total.loss.mean)
     return (
-        f"your {sums.lost.decisions} decisions lost {max(0.0, sums.lost.loss.mean):.2f} of "
-        f"placement score in all{luck}; your result is {sums.result:.2f} (1 wins, 0 is last)"
+        f"your {sums.loss_total.decisions} decisions lost {loss:.2f} of placement score in all"
+        f"{luck}; your result is {sums.result:.2f} (1 wins, 0 is last)"
     )
 
 
 def worst(analysis: GameAnalysis) -> list[AnalysedDecision]:
-    """Return the decisions that lost most for sure, the worst first; at most `WORST`.
+    """Return the decisions that certainly lost something, the worst first, and at most `WORST`.
 
-    They are ordered by the lower end of the interval of what they lost.
+    A decision is certain, and is ordered, by the lower end of the interval of its loss.
     """
-    certain = [decision for decision in analysis.decisions if decision.judged.regret.low > 0]
-    return sorted(certain, key=lambda decision: -decision.judged.regret.low)[:WORST]
+
+    def least_loss(decision: AnalysedDecision) -> float:
+        return decision.judged.regret.low
+
+    certain = [decision for decision in analysis.decisions if least_loss(decision) > 0]
+    return sorted(certain, key=least_loss, reverse=True)[:WORST]

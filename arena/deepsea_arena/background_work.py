@@ -1,6 +1,6 @@
 """The loop that does tasks beside a runner's games: it leases them one by one from a queue.
 
-Start reading at `Handler`, which describes a kind of task, and `TaskLoop.next`.
+Start reading at `Handler`, which describes a kind of task, and `TaskLoop.do_next`.
 
 Invariants: a task is done in a worker process; whatever dies at any moment, a lease is given back,
 lost or runs out; trouble of this machine counts against nobody; the thread of `in_background` has
@@ -30,7 +30,7 @@ from itertools import count
 from math import inf
 from typing import Any, Generic, TypeVar
 
-from deepsea_arena.lease_owner import own_name, take_back
+from deepsea_arena.lease_owner import own_run_name, take_back
 from deepsea_arena.run_report import (
     RunWatcher,
     Stop,
@@ -154,7 +154,7 @@ class TaskLoop(Generic[_Lease]):
         self.queue = handler.queue(store)
         self.watcher = watcher
         self.times = times or Times()
-        self.owner = owner or own_name()
+        self.owner = owner or own_run_name()
         self._handler = handler
         self._workers = workers
         self._stop = stop
@@ -165,26 +165,35 @@ class TaskLoop(Generic[_Lease]):
         self._task_started_s = 0.0
 
     def run(self) -> None:
-        """Do the tasks that wait, and wait for more, until a stop is requested.
+        """Do the waiting tasks one after another, and wait for more, until a stop is requested.
 
-        With `_ends_with_queue` also end when nothing waits, or when this machine cannot do any.
+        If `_ends_with_queue` is set, return as soon as no task waits, or this machine cannot do
+        any.
         """
         with suppress(HandedBack):
             while self._stop.requested is StopRequest.GO_ON:
+                has_trouble = False
                 try:
-                    if self.next():
+                    has_done_task = self.do_next()
+                    if has_done_task:
                         continue
-                    if self._ends_with_queue:
-                        return
-                    idle = self.retry(lambda: self._handler.idle(self.store))
-                    seconds = min(idle, self.times.idle)
                 except HostCannot as trouble:
                     self.watcher.trouble(f"{self._handler.cannot} now: {trouble}")
-                    if self._ends_with_queue:
-                        return
-                    seconds = nth_pause(self.times.host_pause, self._troubles_in_a_row)
-                    self._troubles_in_a_row += 1
-                self._stop.pause(seconds)
+                    has_trouble = True
+                if self._ends_with_queue:
+                    return
+                self._stop.pause(self._trouble_pause_s() if has_trouble else self._idle_pause_s())
+
+    def _idle_pause_s(self) -> float:
+        """Return the pause, in seconds, before the next look at an empty queue."""
+        pause_s = self.retry(lambda: self._handler.idle(self.store))
+        return min(pause_s, self.times.idle)
+
+    def _trouble_pause_s(self) -> float:
+        """Return the pause, in seconds, after trouble of this machine: longer with each one."""
+        pause_s = nth_pause(self.times.host_pause, self._troubles_in_a_row)
+        self._troubles_in_a_row += 1
+        return pause_s
 
     def drain(self) -> None:
         """Do tasks until none waits, this machine cannot do any, or a stop is requested."""
@@ -209,12 +218,14 @@ class TaskLoop(Generic[_Lease]):
             lease = f"the lease of a task ({self._handler.kind})"
             self.watcher.trouble(f"{error}; {lease} was not given back, and runs out")
 
-    def next(self, only: int | None = None) -> bool:
-        """Do the next task. Return False if there is none now, or if a stop was requested.
+    def do_next(self, task_number: int | None = None) -> bool:
+        """Lease the next task of the queue and do it, or the task with this number if one is given.
 
-        If `only` is given, do the task with this number, whatever waits before it.
+        Return False if there is no task to do now, or if a stop was requested meanwhile. Raises
+        HostCannot if this machine cannot do the task, which then waits again. Any other failure is
+        stored, and reported to the watcher.
         """
-        lease = self._claim(only)
+        lease = self._claim(task_number)
         if lease is None:
             return False
         self._task_started_s = self._now_s()
@@ -227,53 +238,67 @@ class TaskLoop(Generic[_Lease]):
             raise
         except LeaseLost:
             self.watcher.trouble(f"another runner has taken over {self._handler.name(lease)}")
-        except NoResult as end:
-            name, reason = self._handler.name(lease), str(end)
-            if (kind := end.shortage) is not None:
-                self.retry(lambda: self.store.audit.note_shortage(kind, name, reason))
-            self._fail(lease, reason)
+        except NoResult as failure:
+            self._note_shortage(lease, failure)
+            self._store_failure(lease, str(failure))
         except LadderError:
-            raise
+            raise  # trouble of the store, which ends the run
         except Exception as error:  # noqa: BLE001  (one task must not end the others)
-            self._fail(lease, f"{type(error).__name__}: {error}")
+            self._store_failure(lease, f"{type(error).__name__}: {error}")
         self._troubles_in_a_row = 0
         return True
 
-    def _claim(self, only: int | None) -> _Lease | None:
-        """Lease the next task, or the one with the number `only`; None if there is none.
+    def _claim(self, task_number: int | None) -> _Lease | None:
+        """Lease the task with this number, or without a number the next one of the queue.
 
-        Also return None while a task of a kind with a higher priority waits.
+        Return None if there is none. The next one is not leased, either, while a task of a kind
+        with a higher priority waits.
         """
-        kind = self._handler.kind
-        if only is None:
-            urgent_kinds = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
-            if not self._has_waiting(kind) or any(map(self._has_waiting, urgent_kinds)):
-                return None
+        if task_number is None and not self._may_begin_next():
+            return None
         try_numbers = count()
 
         def claim() -> _Lease | None:
             is_retry = next(try_numbers) > 0
-            if is_retry:  # an earlier try was perhaps stored, and its answer lost
+            if is_retry:
+                # The store may have leased a task to an earlier call whose answer was lost.
                 self.queue.hand_back(self.owner)
-            return self.queue.claim(self.owner, self.times.lease, only)
+            return self.queue.claim(self.owner, self.times.lease, task_number)
 
         return self.retry(claim)
+
+    def _may_begin_next(self) -> bool:
+        """Return True if a task of this loop's kind waits, and none of a higher priority."""
+        kind = self._handler.kind
+        if not self._has_waiting(kind):
+            return False
+        urgent_kinds = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
+        return not any(self._has_waiting(urgent_kind) for urgent_kind in urgent_kinds)
 
     def _has_waiting(self, kind: TaskKind) -> bool:
         """Return True if a task of this kind waits."""
         return bool(self.retry(lambda: _WAITING[kind](self.store)))
 
-    def _fail(self, lease: _Lease, reason: str) -> None:
-        """Store that an attempt ended without a result, and report the task's new state.
+    def _note_shortage(self, lease: _Lease, failure: NoResult) -> None:
+        """Store a note for the operator if a task failed since the machine lacked something."""
+        kind = failure.shortage
+        if kind is None:
+            return
+        name, reason = self._handler.name(lease), str(failure)
+        self.retry(lambda: self.store.audit.note_shortage(kind, name, reason))
 
-        Do nothing else if the lease was lost meanwhile.
+    def _store_failure(self, lease: _Lease, reason: str) -> None:
+        """Store that an attempt at a task has failed, and report the new state of the task.
+
+        If the lease has been lost, the task is another runner's: store and report nothing.
         """
         handler = self._handler
-        fail = partial(handler.fail, self) if handler.fail else self.queue.fail
-        state = self.retry(lambda: fail(lease, reason))
-        if state is None:
+        store_failure = self.queue.fail if handler.fail is None else partial(handler.fail, self)
+        state = self.retry(lambda: store_failure(lease, reason))
+        if state is None:  # the lease was lost
             return
-        if state is not TaskState.QUEUED and handler.report_failed is not None:
+        waits_again = state is TaskState.QUEUED
+        if handler.report_failed is not None and not waits_again:
             handler.report_failed(self, lease)
             return
         state_words = _STATE_WORDS.get(state, "has failed")
@@ -344,21 +369,22 @@ class TaskLoop(Generic[_Lease]):
             raise LeaseLost
 
     def took_ms(self) -> int:
-        """Return the milliseconds since the present task was begun.
+        """Return how long the present task has taken so far, in milliseconds.
 
-        This is time, not CPU time: a bot in the sandbox has processes whose CPU time is lost with
-        them, and others wait for the time.
+        This is elapsed time. The CPU time would miss processes of bots in the sandbox, and elapsed
+        time is what the next tasks have to wait.
         """
         return round(1000 * (self._now_s() - self._task_started_s))
 
     def retry(self, call: Callable[[], _T]) -> _T:
-        """Call the store, and again while it is unavailable; `call` must bear repetition.
+        """Return the result of `call`, which is repeated until the store is available.
 
-        Raises HandedBack if a stop is requested meanwhile.
+        `call` must do no harm if it is repeated, since the answer to an earlier try may have been
+        lost. Raises HandedBack if a stop is requested meanwhile.
         """
         try:
             return retry_until_available(call, self._stop, self.watcher.trouble)
-        except StoreUnavailable:
+        except StoreUnavailable:  # raised only after a request to stop
             raise HandedBack from None
 
     def _now_s(self) -> float:
@@ -368,22 +394,25 @@ class TaskLoop(Generic[_Lease]):
 def do_now(
     handler: Handler[_Lease], store: Store, number: int, watcher: RunWatcher, stop: Stop
 ) -> bool:
-    """Do the task with this number here, whatever waits before it.
+    """Do the task with this number in this process, and return True once it has ended.
 
-    If another runner does it already, wait for that one. Return True once the task has ended, and
-    False after a request to stop, after which it waits again. Raises UserError if this machine
-    cannot do it. Only the main thread may call this.
+    If another runner has begun it, wait until that runner has ended it. Return False if a stop is
+    requested meanwhile: the task then waits in its queue again. Raises UserError if this machine
+    cannot do the task. Only the main thread may call this, since it handles Ctrl-C.
     """
-    handler = replace(handler, gives_back_at=StopRequest.FINISH)  # somebody waits
+    # The first Ctrl-C gives the task back, so that the caller need not wait for its end.
+    handler = replace(handler, gives_back_at=StopRequest.FINISH)
     make_workers = handler.make_eager_workers or handler.make_workers
     loop = TaskLoop(handler, store, make_workers(store), stop=stop, watcher=watcher)
     with closing(loop), stop.on_signals():
         try:
+            # The lease of a killed run on this machine must not keep the task.
             loop.retry(lambda: take_back(store))
             while not loop.queue.state(number).is_final:
                 if stop.requested is not StopRequest.GO_ON:
                     return False
-                if not loop.next(number):
+                has_done_task = loop.do_next(number)
+                if not has_done_task:  # another runner has it
                     stop.pause(_OTHERS_S)
         except HandedBack:
             return False

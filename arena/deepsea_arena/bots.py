@@ -107,14 +107,15 @@ VERDICT_COLUMNS = VerdictLine.__struct_fields__
 def show_verdicts(
     store: Store, season_name: str | None = None, bot: str = "", version: int = 0
 ) -> Verdicts:
-    """Return the verdicts of a season.
+    """Return the verdicts of a season: how versions do against former versions and the panel.
 
-    bot      only those of this bot's versions
-    version  only those of this version of the bot; 0 is all
+    bot      only the verdicts on this bot; "" takes all bots
+    version  only those on this version of the bot; 0 takes all its versions
 
     Raises NotOnLadder if the bot has no such version.
     """
-    season, version_ids = find_season(store, season_name), None
+    season = find_season(store, season_name)
+    version_ids = None
     if bot:
         versions = store.bots.versions(bot)
         version_ids = [known.id for known in versions if version in (0, known.number)]
@@ -124,40 +125,56 @@ def show_verdicts(
 
 
 def verdict_lines(
-    store: Store, season: StoredSeason, versions: list[int] | None
+    store: Store, season: StoredSeason, version_ids: list[int] | None
 ) -> tuple[VerdictLine, ...]:
-    """Return the lines of a season's comparisons, of all versions or of those with these ids."""
-    closed = season.closed_at is not None
+    """Return a line for each comparison of a season, or of these versions in it; None is all."""
+    is_closed = season.closed_at is not None
     return tuple(
-        verdict_line(comparison, closed=closed)
-        for comparison in store.comparisons.of_season(season, versions)
+        verdict_line(comparison, is_closed=is_closed)
+        for comparison in store.comparisons.of_season(season, version_ids)
     )
 
 
-def verdict_line(comparison: StoredComparison, *, closed: bool = False) -> VerdictLine:
-    """Return the line of a comparison. `closed` is True if its season is."""
-    standing, version = comparison.standing, comparison.version
+def verdict_line(comparison: StoredComparison, *, is_closed: bool = False) -> VerdictLine:
+    """Return the verdict of a comparison of two bots as a line of a table.
+
+    `is_closed` is True in a closed season: an open comparison is not continued then, so that the
+    line has no estimate of the blocks until its end.
+    """
+    figures, version = comparison.standing, comparison.version
+    goes_on = not (is_closed or comparison.state.is_final)
     is_decided = comparison.state is TaskState.DECIDED
-    blocks_to_go = None if closed or comparison.state.is_final else standing.blocks_to_go
-    beats: Literal["yes", "no", "open"] = "yes" if standing.verdict == "better" else "no"
+    beats: Literal["yes", "no", "open"] = "open"
+    if is_decided:
+        beats = "yes" if figures.verdict == "better" else "no"
     return VerdictLine(
-        **structs.asdict(structs.replace(standing, blocks_to_go=blocks_to_go)),
         author=version.author,
         bot=version.bot,
         version=version.number,
         against=comparison.against,
         is_panel=bool(comparison.panel),
-        beats=beats if is_decided else "open",
+        beats=beats,
+        verdict=figures.verdict,
+        lead=figures.lead,
+        low=figures.low,
+        high=figures.high,
+        margin=figures.margin,
+        blocks=figures.blocks,
+        blocks_to_go=figures.blocks_to_go if goes_on else None,
+        faults=figures.faults,
         decided_at=utc_time(comparison.changed_at) if is_decided else None,
         cpu_seconds=comparison.cpu_ms / 1000,
         state=comparison.state,
         seed=comparison.seed,
-        words=_verdict_words(comparison, closed=closed),
+        words=_verdict_words(comparison, is_closed=is_closed),
     )
 
 
-def _verdict_words(comparison: StoredComparison, *, closed: bool) -> str:
-    """Return a comparison in words: its verdict with the figures, or why it is open."""
+def _verdict_words(comparison: StoredComparison, *, is_closed: bool) -> str:
+    """Return a comparison in words: its verdict with the figures, or why it has no verdict yet.
+
+    `is_closed` is True in a closed season.
+    """
     standing, opponent = comparison.standing, comparison.against
     blocks = "1 block" if standing.blocks == 1 else f"{standing.blocks:,} blocks"
     interval = f"{standing.low:+.2f} to {standing.high:+.2f}"
@@ -169,13 +186,15 @@ def _verdict_words(comparison: StoredComparison, *, closed: bool) -> str:
             return f"level with {opponent} within {standing.margin:g}{figures}"
     if comparison.state.is_final:
         status = comparison.reason
-    elif closed:
+    elif is_closed:
         status = "the season is closed"
     elif standing.blocks_to_go is not None:
-        two_digits = float(f"{standing.blocks_to_go:.1e}")
-        status = f"about {two_digits:,.0f} blocks to go"
+        rounded_blocks = float(f"{standing.blocks_to_go:.1e}")  # to two digits
+        status = f"about {rounded_blocks:,.0f} blocks to go"
+    elif standing.blocks:
+        status = "it goes on"
     else:
-        status = "it goes on" if standing.blocks else "not begun"
+        status = "not begun"
     return f"open against {opponent}: {status}{figures if standing.blocks else ''}"
 
 
@@ -354,19 +373,18 @@ def bot_profile(
 def _weaknesses(
     store: Store, season: StoredSeason, versions: Sequence[BotVersion], chosen: BotVersion
 ) -> Weaknesses | None:
-    """Return a version's weaknesses, and their changes since the version before it.
+    """Return the weaknesses of the chosen version, and their changes since the version before it.
 
-    Return None if no game of the version has an analysis.
+    `versions` are all versions of the bot. Return None if no game of the chosen one has an
+    analysis.
     """
-    analysed_games = {
-        version.number: store.analyses.of_version(season, version.id, ANALYSED)
-        for version in versions
-        if version.number in (chosen.number, chosen.number - 1)
-    }
-    games = analysed_games[chosen.number]
+    games = store.analyses.of_version(season, chosen.id, ANALYSED)
     if not games:
         return None
-    former_games = analysed_games.get(chosen.number - 1, ())
+    former_games: tuple[AnalysedGame, ...] = ()
+    for version in versions:
+        if version.number == chosen.number - 1:
+            former_games = store.analyses.of_version(season, version.id, ANALYSED)
     return _weaknesses_in_games(store, chosen.label, games, former_games)
 
 
@@ -374,46 +392,54 @@ def _weaknesses(
 def _weaknesses_in_games(
     store: Store, bot: str, games: tuple[AnalysedGame, ...], former_games: tuple[AnalysedGame, ...]
 ) -> Weaknesses:
-    """Return the weaknesses in these games, compared with those in games of the former version.
+    """Return a bot's weaknesses in these games, compared with the games of its former version.
 
-    Analyses by another policy than the present one are left out. The result is remembered, since
-    analyses do not change.
+    The result is cached, since analyses do not change.
+    """
+    deviations = list(_deviations_in_games(store, games))
+    former_deviations = list(_deviations_in_games(store, former_games))
+    return find_weaknesses(bot, deviations, former_deviations)
+
+
+def _deviations_in_games(
+    store: Store, games: Iterable[AnalysedGame]
+) -> Iterator[Sequence[Deviation]]:
+    """Yield, for each game, the decisions in which the bot deviated from the coach's policy.
+
+    Games whose analysis cannot be read, or is by another policy than the present one, are skipped.
     """
     from deepsea_arena.analysis_document import read_analysis
     from deepsea_arena.weaknesses import deviations_of  # loads the SDK
     from deepsea_sdk.coach.roll_outs import COACH_VERSION
 
-    def deviations(analysed_games: Iterable[AnalysedGame]) -> Iterator[Sequence[Deviation]]:
-        """Yield the deviations of the bot's seat in each game whose analysis can be used."""
-        for game in analysed_games:
-            with suppress(DocumentError, StoreDamaged):  # the page of the game says so
-                document = read_analysis(document_of(store, game.game_id))
-                if document.policy != COACH_VERSION:
-                    continue
-                record = GameRecord.from_json(store.games.record(game.game_id))
-                all_deviations = list(deviations_of(document.analysis(record)))
-                yield [deviation for deviation in all_deviations if deviation.seat == game.seat]
-
-    return find_weaknesses(bot, list(deviations(games)), list(deviations(former_games)))
+    for game in games:
+        with suppress(DocumentError, StoreDamaged):  # the page of the game reports it
+            document = read_analysis(document_of(store, game.game_id))
+            if document.policy != COACH_VERSION:
+                continue
+            record = GameRecord.from_json(store.games.record(game.game_id))
+            all_deviations = list(deviations_of(document.analysis(record)))
+            yield [deviation for deviation in all_deviations if deviation.seat == game.seat]
 
 
 def _standing(
     store: Store, season: StoredSeason, entries: dict[int, RatedVersion], version: BotVersion
 ) -> StandingLine | None:
-    """Return a version's row of the standings; None if it has not played in the season.
+    """Return a version's row in the standings; None if the version has not played in the season.
 
-    A version that the standings do not list has a row without a rank.
+    `entries` has the rated versions by id. A version that the standings do not list gets a row
+    without a rank.
     """
     entry = entries.get(version.id)
     if entry is None:
         return None
     listed_entries = listed(store, season, list(entries.values()))
     if entry not in listed_entries:
-        (line,) = standing_lines(store, season, [entry], version.id)
-        return structs.replace(line, rank=None)
-    lines = standing_lines(store, season, listed_entries, version.id)
-    by_version = {(line.bot, line.version): line for line in lines}
-    return by_version[version.bot, version.number]
+        unranked_rows = standing_lines(store, season, [entry], version.id)
+        return structs.replace(unranked_rows[0], rank=None)
+    rows = standing_lines(store, season, listed_entries, version.id)
+    row_of_version = {(row.bot, row.version): row for row in rows}
+    return row_of_version[version.bot, version.number]
 
 
 def _courses(
@@ -455,21 +481,22 @@ def _courses(
 def _newest_games(
     season: StoredSeason, version: BotVersion, games: Sequence[GameLine]
 ) -> tuple[RatedGame, ...]:
-    """Return the newest games with the rating changes in them.
+    """Return a version's newest games, at most `NEWEST`, each with the change of the rating by it.
 
-    `games` has them newest first, and one more for the rating before the oldest of them. If there
-    is none more, the version began with the rating of a newcomer.
+    `games` are the newest `NEWEST + 1` games of the version, the newest first, or all if it has
+    played fewer. The additional one gives the rating before the others.
     """
-    seats = [_seat_of(game, version) for game in games]
-    ratings = [
-        game.seats[seat].rating.conservative for game, seat in zip(games, seats, strict=True)
-    ]
-    if len(games) <= NEWEST:
-        ratings.append(season.settings.rating.newcomer.conservative)
-    return tuple(
-        RatedGame(game=game, seat=seat, rating=rating, change=rating - before)
-        for game, seat, rating, before in zip(games, seats, ratings, ratings[1:], strict=False)
-    )
+    rated_games: list[RatedGame] = []
+    rating_before = season.settings.rating.newcomer.conservative
+    for game in reversed(games):
+        seat = _seat_of(game, version)
+        rating = game.seats[seat].rating.conservative
+        rated_games.append(
+            RatedGame(game=game, seat=seat, rating=rating, change=rating - rating_before)
+        )
+        rating_before = rating
+    rated_games.reverse()
+    return tuple(rated_games[:NEWEST])
 
 
 def _seat_of(game: GameLine, version: BotVersion) -> int:
@@ -479,10 +506,10 @@ def _seat_of(game: GameLine, version: BotVersion) -> int:
 
 @lru_cache(maxsize=4 * FAULTY)
 def _seat_faults(record: str, seat: int) -> tuple[tuple[int, Decision], ...]:
-    """Return the faults of a seat in a game, each with the index of its decision.
+    """Return the decisions of a seat that were faults, each with its index in the game.
 
-    The result is remembered: a page is made far more often than a bot has a fault, and records do
-    not change. Raises StoreDamaged if the record has no fault of the seat.
+    The result is cached, since records do not change and pages are read often. Raises StoreDamaged
+    if the record has no fault of the seat.
     """
     game = GameRecord.from_json(record)
     faults = tuple(
@@ -501,15 +528,20 @@ def _fault_line(
     faults: Sequence[tuple[int, Decision]],
     logs: Mapping[tuple[int, int], SeatLog],
 ) -> FaultLine:
-    """Return the line of a game with faults; `logs` has stored logs by game and seat."""
-    seat, (index, first_decision) = _seat_of(game, version), faults[0]
+    """Return a row about the faults of a version in one game: the first fault, and how many.
+
+    faults  the faulty decisions, each with its index in the game
+    logs    the stored logs by the number of the game and the seat
+    """
+    seat = _seat_of(game, version)
     result, log = game.seats[seat], logs.get((game.seq, seat))
+    first_index, first_fault = faults[0]
     return FaultLine(
         game_id=game.game_id,
         seat=seat,
-        decision=index,
-        fault=str(first_decision.fault),
-        detail=first_decision.came,
+        decision=first_index,
+        fault=str(first_fault.fault),
+        detail=first_fault.came,
         faults=result.faults,
         forfeit=result.forfeit,
         error=None if log is None else log.error,
@@ -517,32 +549,34 @@ def _fault_line(
 
 
 def _fault_kinds(games: Iterable[Sequence[tuple[int, Decision]]]) -> tuple[FaultKindLine, ...]:
-    """Return how often each kind of fault came up, the most frequent first.
+    """Return, for each kind of fault, the number of faults and of games with it; frequent first.
 
-    `games` has the faults of each game, with the indices of their decisions.
+    `games` has the faulty decisions of each game, with their indices in it.
     """
-    faults, games_with_fault = Counter[str](), Counter[str]()
+    fault_counts, game_counts = Counter[str](), Counter[str]()
     for game_faults in games:
-        kinds = Counter(str(decision.fault) for _, decision in game_faults)
-        faults += kinds
-        games_with_fault.update(kinds.keys())
+        kinds_in_game = Counter(str(decision.fault) for _, decision in game_faults)
+        fault_counts += kinds_in_game
+        game_counts.update(kinds_in_game.keys())  # one for each kind
     return tuple(
-        FaultKindLine(fault=fault, faults=count, games=games_with_fault[fault])
-        for fault, count in faults.most_common()
+        FaultKindLine(fault=kind, faults=fault_count, games=game_counts[kind])
+        for kind, fault_count in fault_counts.most_common()
     )
 
 
-def spread(course: Sequence[CoursePoint], points: int) -> list[CoursePoint]:
-    """Return about `points` points of a course, evenly spread over its games, with the last one.
+def evenly_spaced(course: Sequence[CoursePoint], count: int) -> list[CoursePoint]:
+    """Return about `count` points of a rating's course, evenly spaced over the games.
 
-    If the course has been thinned already, take the points that are nearest.
+    The last point is always among them. Where the course has no point at an even distance, take the
+    nearest one.
     """
     if not course or not course[-1].games:
         return []
     last_game = course[-1].games
-    targets = {max(1, last_game * step // points) for step in range(1, points + 1)}
-    games = [point.games for point in course]
-    return [course[index] for index in sorted({_nearest_index(games, game) for game in targets})]
+    game_numbers = [point.games for point in course]
+    even_numbers = {max(1, last_game * step // count) for step in range(1, count + 1)}
+    indices = {_nearest_index(game_numbers, number) for number in even_numbers}
+    return [course[index] for index in sorted(indices)]
 
 
 def _nearest_index(ascending: Sequence[int], target: int) -> int:

@@ -56,11 +56,11 @@ class DaskTimes:
 
     connect: float = 10.0
     """Timeout for the scheduler, and for the first worker."""
-    look: float = 2.0
+    survey: float = 2.0
     """Interval between two requests for the list of workers."""
     alone: float = 60.0
     """The time that a run waits for another worker when all have left."""
-    meet: float = 60.0
+    set_up: float = 60.0
     """Timeout for a worker to say whether it can play."""
 
 
@@ -90,51 +90,57 @@ class Agent(distributed.WorkerPlugin):
         """Keys of cancelled tasks, and its own name once it has to leave."""
 
     def transition(self, key: Any, start: str, finish: str, **_: object) -> None:
-        """Note that a task was cancelled, or that the lease was released.
+        """React to a change of the state of a key on the Dask worker, from `start` to `finish`.
 
-        Dask calls this at each change of the state of a key on its worker.
+        Dask calls this for every key: a task, a file or a lease. When the lease of this agent is
+        released, the agent leaves the worker. When a running task is cancelled, `perform` is woken
+        to kill it.
         """
-        if key == self._name and finish == "released":
+        is_lease_released = key == self._name and finish == "released"
+        is_task_cancelled = start == "executing" and finish == "released"
+        if is_lease_released:
             self._worker.loop.add_callback(self._worker.plugin_remove, name=self._name)
-        elif (start, finish) == ("executing", "released"):  # which is how a task is cancelled
+        elif is_task_cancelled:
             self._released.add(key)
             self._wake.ring()
 
     async def teardown(self, worker: Any) -> None:
-        """End the worker process.
+        """End the worker process, after its present task.
 
-        Dask calls this when the lease was released, and when its worker closes.
+        Dask calls this when the lease was released, and when the Dask worker closes.
         """
-        self._released.add(self._name)
+        self._released.add(self._name)  # asks a running task to end early
         self._wake.ring()
         await asyncio.to_thread(self._end)
 
     def perform(self, argument: bytes, files: dict[str, bytes]) -> list[WorkerEvent]:
-        """Run a task and return its events; return none if it was cancelled before it began.
+        """Run a task in the worker process, and return its events up to its end.
 
-        After the release of the lease the task has `GRACE_S` to end by itself. A cancelled task is
-        killed at once.
+        Return no events if the lease was released before. If it is released meanwhile, the task is
+        asked to end, and killed when it sends nothing for `GRACE_S`. A cancelled task is killed at
+        once.
         """
-        key = self._worker.get_current_task()
+        task_key = self._worker.get_current_task()
         with self._busy:
             if self._name in self._released:
                 return []
             self._files = files  # the same bytes that Dask keeps, no copy
             task = self._pool.start(pickle.loads(argument), 0, tuple(files))
             events: list[WorkerEvent] = []
-            timeout_s, has_stopped = None, False
-            wakers = [self._wake]
-            while key not in self._released:
-                new_events = self._pool.wait(timeout_s, *wakers)
-                events += new_events
-                if events and not isinstance(events[-1], TaskMessage):
+            while not {task_key, self._name} & self._released:
+                events += self._pool.wait(None, self._wake)
+                if _has_ended(events):
                     return events
-                if has_stopped and not new_events:
+            if task_key not in self._released:
+                self._pool.stop()
+            # The wake pipe stays readable from now on: each wait with it would end at once.
+            while task_key not in self._released:
+                new_events = self._pool.wait(GRACE_S)
+                events += new_events
+                if _has_ended(events):
+                    return events
+                if not new_events:
                     break  # the grace period is over
-                if self._name in self._released and not has_stopped:
-                    self._pool.stop()
-                    # The pipe stays readable, and would end each further wait at once.
-                    timeout_s, has_stopped, wakers = GRACE_S, True, []
             self._pool.close()
             return [*events, WorkerDeath(task, "it was ended")]
 
@@ -145,35 +151,46 @@ class Agent(distributed.WorkerPlugin):
             self._wake.close()
 
 
-def perform(agent: str, argument: bytes, files: dict[str, bytes]) -> list[WorkerEvent]:
-    """Run a task in the worker process of an agent, and return its events.
+def _has_ended(events: Sequence[WorkerEvent]) -> bool:
+    """Return True if the last of a task's events is its end, and not a message."""
+    return bool(events) and not isinstance(events[-1], TaskMessage)
 
-    Dask calls this as its own task, and does not look into the pickled argument. If its worker was
-    started again, there is no such agent, and no event.
+
+def perform(agent_name: str, argument: bytes, files: dict[str, bytes]) -> list[WorkerEvent]:
+    """Run a task in the worker process of the agent with this name, and return its events.
+
+    Dask calls this on one of its workers. Return no events if the agent is missing, because Dask's
+    worker was started again.
+
+    argument  the pickled argument of the task, which Dask need not understand
+    files     the files that the task needs, by digest
     """
-    plugin: Agent | None = distributed.get_worker().plugins.get(agent)
-    return [] if plugin is None else plugin.perform(argument, files)
+    agent: Agent | None = distributed.get_worker().plugins.get(agent_name)
+    return [] if agent is None else agent.perform(argument, files)
 
 
-async def meet(agents: Sequence[str], packed: bytes, dask_worker: Any = None) -> None:
-    """Check a Dask worker, and give it the agents of a run.
+async def add_agents(
+    agent_names: Sequence[str], check_and_setup: bytes, dask_worker: Any = None
+) -> None:
+    """Check that a Dask worker can play, and add an agent to it for each of the names.
 
-    `packed` is the pickled check and setup of the pool. If the worker cannot be used, the exception
-    of the check is raised.
+    check_and_setup  the pickled functions of the run: one that raises if the worker cannot play,
+                     and the one that sets up a worker process
+    dask_worker      the worker on which Dask calls this; Dask fills it in
     """
-    check, setup = pickle.loads(packed)
+    check, setup = pickle.loads(check_and_setup)
     await asyncio.to_thread(check)
-    for name, cpus in zip(agents, equal_shares(len(agents)), strict=True):
-        # If the lease is not there any more, the run has left meanwhile.
+    for name, cpus in zip(agent_names, equal_shares(len(agent_names)), strict=True):
+        # An agent lives as long as its lease. Without the lease the run has ended meanwhile.
         if name in dask_worker.data:
             await dask_worker.plugin_add(Agent(name, setup, cpus, dask_worker), name=name)
 
 
 def programs() -> dict[str, str]:
-    """Return the versions of programs that must be the same on every machine of a run."""
+    """Return the programs that must be the same on every machine of a run, with their versions."""
     return {
         "deepsea-referee": __version__,
-        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "Python": ".".join(platform.python_version_tuple()[:2]),  # such as 3.11
         "distributed": distributed.__version__,
     }
 
@@ -218,29 +235,29 @@ class DaskWorkers:
     ) -> None:
         """Connect to the scheduler, and wait until a worker can play; see the class."""
         self._address = address
-        self._packed = pickle.dumps((check, setup))
+        self._check_and_setup = pickle.dumps((check, setup))
         self._report = report
         self._times = times or DaskTimes()
         self._client = _connected_client(address, self._times.connect)
         self._clock = SystemClock()
-        self._known: dict[str, str | None] = {}
-        """Dask's workers by address, with why one is not used; None if it is or may be."""
+        self._why_unused: dict[str, str | None] = {}
+        """The reasons why Dask workers are not used, by address; None for one that may be used."""
         self._slots: list[_Slot] = []
         # Files are futures of Dask, which moves each to a worker once.
         self._file_future = cache(
             lambda digest: self._client.submit(bytes, fetch(digest), pure=False)
         )
         self._events: list[WorkerEvent] = []
-        self._news: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._bell = WakePipe()
-        self._lost: str | None = None
+        self._end_reason: str | None = None
         """The reason why there are no workers and none will come; None while there may be some."""
-        self._next_look_s = self._clock.now_us() / 1_000_000
-        self._give_up_s = self._next_look_s + self._times.connect
+        self._next_survey_s = self._clock.now_us() / 1_000_000
+        self._give_up_s = self._next_survey_s + self._times.connect
         try:
             while not self._slots:
                 self._update()
-                if self._known and all(self._known.values()):
+                if self._why_unused and all(self._why_unused.values()):  # none can be used
                     self._give_up_s = 0.0
                 self._bell.pause(0.1)
         except BaseException:
@@ -253,7 +270,11 @@ class DaskWorkers:
         return [slot for slot in self._slots if slot.task is None]
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
-        """Start a task at a free thread. If `fetch` raises, the task has failed."""
+        """Start a task at a worker that `free` has returned, and return the task.
+
+        `needs` has the digests of the files that the task needs. If one of them cannot be read, the
+        task fails: `wait` returns that as an event.
+        """
         assert isinstance(worker, _Slot)
         task = Task(argument, tuple(needs))
         try:
@@ -264,10 +285,10 @@ class DaskWorkers:
         worker.task = task
         worker.future = self._client.submit(
             perform,
-            worker.lease.key,
+            worker.lease.key,  # the name of the agent
             pickle.dumps(argument),
             files,
-            pure=False,
+            pure=False,  # Dask must not take equal calls for one
             workers=[worker.address],
             retries=0,
         )
@@ -275,14 +296,15 @@ class DaskWorkers:
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
-        """Wait for events, at most for this time, and return them.
+        """Return the events of tasks since the last call; wait for some, at most for `seconds`.
 
-        The wait may end early without any, since the list of workers has to be looked at now and
-        then.
+        The wait also ends when one of `wakers` rings. It may end early without an event, since the
+        scheduler is asked for its workers at regular intervals. None is no limit of its own.
         """
         self._update()
         if not self._events:
-            pause(min(self._times.look, inf if seconds is None else seconds), self._bell, *wakers)
+            timeout_s = inf if seconds is None else seconds
+            pause(min(timeout_s, self._times.survey), self._bell, *wakers)
             self._update()
         events, self._events = self._events, []
         return events
@@ -300,16 +322,17 @@ class DaskWorkers:
                 slot.future.cancel()
 
     def dismiss(self, address: str, why: str) -> bool:
-        """Stop using a worker until it is started again; its tasks die.
+        """Stop using the Dask worker at this address until it is started again; its tasks die.
 
         Return False if it was not in use.
         """
-        is_used = address in self._known and self._known[address] is None
-        if not is_used:
+        if address not in self._why_unused:
             return False
-        self._forget(address, "is used no more")
-        self._known[address] = why
-        return True
+        is_in_use = self._why_unused[address] is None
+        if is_in_use:
+            self._forget(address, "is used no more")
+            self._why_unused[address] = why
+        return is_in_use
 
     def close(self) -> None:
         """Leave the cluster, which ends the tasks and worker processes of this run."""
@@ -317,75 +340,86 @@ class DaskWorkers:
             self._client.close(self._times.connect)
         self._bell.close()
 
-    def _post(self, news: Callable[[], object]) -> None:
-        """Have `news` called in the thread of this pool. Any thread may call this."""
-        self._news.put(news)
+    def _post(self, callback: Callable[[], object]) -> None:
+        """Have a function called in the thread of this pool. Any thread may call this."""
+        self._callbacks.put(callback)
         self._bell.ring()
 
     def _update(self) -> None:
-        """Take in the news of Dask's thread, and ask for the list of workers if it is time.
+        """Call what Dask's thread has posted, and ask the scheduler for its workers if it is time.
 
         Raises WorkerError if there are no workers, none will come, and all events were returned.
         """
+        # Cleared before the queue is emptied, so that a later post rings again.
         self._bell.clear()
-        while not self._news.empty():
-            self._news.get()()
+        while not self._callbacks.empty():
+            callback = self._callbacks.get()
+            callback()
         now_s = self._clock.now_us() / 1_000_000
-        if now_s >= self._next_look_s and self._lost is None:
-            self._next_look_s = now_s + self._times.look
+        if now_s >= self._next_survey_s and self._end_reason is None:
+            self._next_survey_s = now_s + self._times.survey
             self._survey()
-        if None in self._known.values():
+        may_use_worker = None in self._why_unused.values()
+        if may_use_worker:
             self._give_up_s = now_s + self._times.alone
-        elif now_s >= self._give_up_s and self._lost is None:
+        elif now_s >= self._give_up_s and self._end_reason is None:
+            reasons = list(self._why_unused.values())
             hint = f"start some with `dask worker {self._address}`"
-            self._lost = f"has no worker that can play: {next(iter(self._known.values()), hint)}"
-        if self._lost is not None and not self._events:
-            raise WorkerError(f"the scheduler at {self._address} {self._lost}")
+            self._end_reason = f"has no worker that can play: {reasons[0] if reasons else hint}"
+        if self._end_reason is not None and not self._events:
+            raise WorkerError(f"the scheduler at {self._address} {self._end_reason}")
 
     def _survey(self) -> None:
-        """Ask the scheduler for its workers: meet the new ones, and forget those that have left."""
+        """Ask the scheduler for its workers: set up the new ones, remove those that have left."""
         try:
             threads: dict[str, int] = self._client.nthreads()
         except Exception as error:  # noqa: BLE001  (a run must not wait for a lost scheduler)
-            self._lost = one_line(f"is gone: {type(error).__name__}: {error}")
+            self._end_reason = one_line(f"is gone: {type(error).__name__}: {error}")
             return
-        for address in self._known.keys() - threads.keys():
+        for address in self._why_unused.keys() - threads.keys():
             self._forget(address, "has left")
-        for address in threads.keys() - self._known.keys():
-            self._known[address] = None
-            self._client.loop.add_callback(self._meet, address, threads[address])
+        for address in threads.keys() - self._why_unused.keys():
+            self._why_unused[address] = None
+            self._client.loop.add_callback(self._set_up, address, threads[address])
 
-    async def _meet(self, address: str, threads: int) -> None:
-        """Ask a worker whether it can play, and give it an agent for each thread.
+    async def _set_up(self, address: str, threads: int) -> None:
+        """Check that a Dask worker can play, and give it an agent for each of its threads.
 
         This runs in Dask's thread, and posts the outcome to the thread of the pool.
         """
-        agents = [f"deepsea-{fresh_seed().hex()}" for _ in range(threads)]
-        slots, reason = [], None
+        agent_names = [f"deepsea-{fresh_seed().hex()}" for _ in range(threads)]
+        slots: list[_Slot] = []
+        reason = None
         try:
-            async with asyncio.timeout(self._times.meet):
+            async with asyncio.timeout(self._times.set_up):
                 versions = await self._client.run(programs, workers=[address])
-                if mismatch := difference(versions[address]):
+                mismatch = difference(versions[address])
+                if mismatch is not None:
                     raise WorkerError(mismatch)
                 # A lease is data that was not computed: Dask cannot make it on another worker.
-                leases = await self._client.scatter(dict.fromkeys(agents), workers=[address])
-                await self._client.run(meet, agents, self._packed, workers=[address])
+                leases = await self._client.scatter(dict.fromkeys(agent_names), workers=[address])
+                await self._client.run(
+                    add_agents, agent_names, self._check_and_setup, workers=[address]
+                )
             slots = [_Slot(address, lease) for lease in leases.values()]
         except Exception as error:  # noqa: BLE001  (whatever it is, other workers may play)
-            reason = one_line(str(error)) or f"no answer within {self._times.meet:g} seconds"
-        self._post(partial(self._on_met, address, slots, reason))
+            reason = one_line(str(error)) or f"no answer within {self._times.set_up:g} seconds"
+        self._post(partial(self._on_set_up, address, slots, reason))
 
-    def _on_met(self, address: str, slots: Sequence[_Slot], reason: str | None) -> None:
-        """Take in a worker that can play, or report the reason why it cannot."""
-        if address in self._known:
-            self._known[address] = reason
+    def _on_set_up(self, address: str, slots: Sequence[_Slot], reason: str | None) -> None:
+        """Add the threads of a Dask worker that was set up, or report why it cannot be used.
+
+        `reason` is None if it can be used.
+        """
+        if address in self._why_unused:  # it has not left meanwhile
+            self._why_unused[address] = reason
             self._slots += slots
         if reason is not None:
             self._report(f"the worker {address} is not used: {reason}")
 
     def _forget(self, address: str, why: str) -> None:
-        """Remove a worker and its threads. Their tasks die, for the reason `why`."""
-        del self._known[address]
+        """Remove a Dask worker and its threads; `why` says how their tasks died."""
+        del self._why_unused[address]
         slots = [slot for slot in self._slots if slot.address == address]
         for slot in slots:
             if slot.task is not None:
@@ -396,8 +430,8 @@ class DaskWorkers:
     async def _finish(self, slot: _Slot, task: Task, future: Any) -> None:
         """Wait in Dask's thread for a task, and post its events to the thread of the pool.
 
-        A callback of the future would not do: Dask calls these in one thread of the process, which
-        waits for ever for a future that ended just when its client was closed.
+        A callback of Dask's future is no substitute: Dask calls all of them in one thread, which
+        hangs for ever if a future ends just as its client is closed.
         """
         try:
             events = await future.result()
@@ -406,15 +440,15 @@ class DaskWorkers:
         self._post(partial(self._on_finished, slot, task, events))
 
     def _on_finished(self, slot: _Slot, task: Task, events: list[WorkerEvent] | None) -> None:
-        """Take in the events of a task.
+        """Take in the events of a task that has ended, and free its thread.
 
-        `events` is None if Dask cancelled it, since the scheduler has gone, and empty if its worker
-        was started again.
+        `events` is None if Dask cancelled the task, because the scheduler is gone. It is empty if
+        the Dask worker was started again, and lost its agents.
         """
         if slot.task is not task:  # it was killed, or its worker has left
             return
         if events is None:
-            self._lost = "is gone: what was being played will be played again"
+            self._end_reason = "is gone: what was being played will be played again"
         elif not events:
             self._forget(slot.address, "was started again")
         else:
@@ -423,25 +457,28 @@ class DaskWorkers:
 
 
 def _connected_client(address: str, seconds: float) -> Any:
-    """Return a Dask client of the scheduler at that address.
+    """Return a client of the Dask scheduler at that address; wait at most `seconds` for an answer.
 
-    Raises WorkerError if the scheduler does not answer in time or has other versions, and UserError
-    for an address that makes no sense.
+    Raises WorkerError if the scheduler does not answer in time, or runs other versions of programs,
+    and UserError for an address that makes no sense.
     """
     # Dask's own messages about lost connections are silenced: this module reports them in one line.
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    async def version() -> Any:
+    async def scheduler_version() -> Any:
         # The client's own timeout does not hold for a server that accepts and is silent.
         async with asyncio.timeout(seconds), distributed.rpc(address) as scheduler:
             return (await scheduler.versions())["packages"]["distributed"]
 
     try:
-        if mismatch := difference({**programs(), "distributed": asyncio.run(version())}):
+        their_version = asyncio.run(scheduler_version())
+        # The scheduler only passes data on: no other program has to be the same there.
+        mismatch = difference({**programs(), "distributed": their_version})
+        if mismatch is not None:
             raise WorkerError(f"the scheduler at {address} cannot be used: {mismatch}")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # versions are compared with better words
+            warnings.simplefilter("ignore")  # Dask compares versions, too, in more words
             return distributed.Client(address, timeout=seconds, set_as_default=False)
     except (OSError, ImportError) as error:  # TimeoutError is an OSError
         reason = str(error) or f"no answer within {seconds:g} seconds"
@@ -451,9 +488,9 @@ def _connected_client(address: str, seconds: float) -> Any:
 
 
 def difference(their_versions: dict[str, str]) -> str | None:
-    """Return the first program with another version there than here, in words; None if all agree.
+    """Return a phrase about the first program that has another version on another machine.
 
-    `their_versions` has the versions of the other machine.
+    `their_versions` has the versions there, by program. Return None if all are the same.
     """
     for name, version in programs().items():
         if their_versions.get(name) != version:

@@ -42,13 +42,17 @@ A clock is set back a little now and then.
 
 
 def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterator[CheckResult]:
-    """Yield the checks of a ladder's machine, and of a certificate with its key if there is one."""
+    """Yield the results of all checks of a ladder's machine: files, store, clock and sandbox.
+
+    A certificate is checked with its key if one is given. If stored values are damaged, the checks
+    that read the store are left out.
+    """
     yield from _permissions(store.database.path, key)
     yield _writable(store)
     content = _content(store)
     yield content
     if not content.ok:
-        return  # the other checks read it
+        return
     yield from upkeep(store.counts.read())
     yield _copies(store)
     yield _clock(store)
@@ -60,29 +64,37 @@ def examine(store: Store, certificate: Path | None, key: Path | None) -> Iterato
 def _permissions(ladder: Path | None, key: Path | None) -> Iterator[CheckResult]:
     """Check that no other user can read secret seeds or replace the ladder's files.
 
-    Yield no check if none of the files is here.
+    ladder  the file of the database; None if it is on a server
+    key     the private key of the certificate; None if there is none
+
+    Yield no check if none of the files exists.
     """
-    forbidden: dict[Path, tuple[int, str]] = {}  # bits of the mode, and how chmod takes them away
+    # For each file the bits of the mode that it must not have, and the mode for chmod without them.
+    forbidden_modes: dict[Path, tuple[int, str]] = {}
     if ladder is not None:
         database = ladder.resolve()
-        forbidden[database.parent] = (0o022, "go-w")
+        forbidden_modes[database.parent] = (0o022, "go-w")
         for suffix in ("", "-wal", "-shm"):
-            forbidden[Path(f"{database}{suffix}")] = (0o077, "go=")
+            forbidden_modes[Path(f"{database}{suffix}")] = (0o077, "go=")
     if key is not None:
-        forbidden[key.resolve()] = (0o027, "g-w,o=")  # its group may be a proxy's
-    modes = {path: path.stat().st_mode for path in forbidden if path.exists()}
-    # In a folder with the sticky bit, like /tmp, others can make files but replace none.
-    remedies = [
-        f"chmod {forbidden[path][1]} {path}"
-        for path, mode in modes.items()
-        if mode & forbidden[path][0] and not mode & stat.S_ISVTX
-    ]
-    if modes:
-        subject = "others may" if remedies else "nobody else may"
-        finding = f"{subject} read or replace what is secret in {', '.join(map(str, modes))}"
-        yield CheckResult(
-            "permissions", ok=not remedies, needed=True, found=finding, remedy="; ".join(remedies)
-        )
+        # The group may read the key: a proxy may belong to it.
+        forbidden_modes[key.resolve()] = (0o027, "g-w,o=")
+    existing_paths = [path for path in forbidden_modes if path.exists()]
+    if not existing_paths:
+        return
+    remedies = []
+    for path in existing_paths:
+        forbidden_bits, chmod_mode = forbidden_modes[path]
+        mode = path.stat().st_mode
+        # In a folder with the sticky bit, like /tmp, others can make files but replace none.
+        is_sticky = bool(mode & stat.S_ISVTX)
+        if mode & forbidden_bits and not is_sticky:
+            remedies.append(f"chmod {chmod_mode} {path}")
+    subject = "others may" if remedies else "nobody else may"
+    finding = f"{subject} read or replace what is secret in {', '.join(map(str, existing_paths))}"
+    yield CheckResult(
+        "permissions", ok=not remedies, needed=True, found=finding, remedy="; ".join(remedies)
+    )
 
 
 def _writable(store: Store) -> CheckResult:
@@ -106,7 +118,10 @@ def _content(store: Store) -> CheckResult:
 
 
 def _copies(store: Store) -> CheckResult:
-    """Check that no killed backup has left a copy, which would have the seeds of games to come."""
+    """Check that no backup that was killed has left an unfinished copy of the ladder.
+
+    Such a copy has the secret seeds of games to come.
+    """
     copies = [shlex.quote(str(copy)) for copy in unfinished_copies(store)]
     finding = "no unfinished copy of a ladder is left"
     if copies:
@@ -116,65 +131,76 @@ def _copies(store: Store) -> CheckResult:
 
 
 def _clock(store: Store) -> CheckResult:
-    """Check that no stored time is ahead of the clock.
+    """Check that the newest stored times are not ahead of the clock.
 
-    Times are stored by this clock, so that one is ahead only if the clock was wrong then or is now.
+    All times were stored by this clock. If one is ahead, the clock was wrong then, or is wrong now.
     """
-    stored = [milliseconds(game.played_at) for game in store.history.latest(1)]
-    stored += [milliseconds(entry.at) for entry in store.audit.latest(1)]
-    ahead_s = (max(stored, default=0) - store.now()) // 1000
-    is_wrong = ahead_s > SLACK_S
+    newest_ms = [milliseconds(game.played_at) for game in store.history.latest(1)]
+    newest_ms += [milliseconds(entry.at) for entry in store.audit.latest(1)]
+    ahead_s = (max(newest_ms, default=0) - store.now()) // 1000
+    is_ahead = ahead_s > SLACK_S
     finding = "no stored time is ahead"
-    if is_wrong:
+    if is_ahead:
         finding = f"the newest stored time is {ahead_s} s ahead"
     remedy = "set the clock, and have it kept right: `timedatectl set-ntp true`"
-    return CheckResult("clock", ok=not is_wrong, needed=True, found=finding, remedy=remedy)
+    return CheckResult("clock", ok=not is_ahead, needed=True, found=finding, remedy=remedy)
 
 
 def _sandbox(store: Store) -> CheckResult:
-    """Check that the sandbox works here.
+    """Check that bots can be run in the sandbox on this machine.
 
-    It is needed if an open season plays in it. Control groups alone are needed only if a season
-    requires them: the service that plays may have them where the shell of this command has none.
+    That is needed if an open season uses the sandbox. If only control groups are missing, it is
+    needed only if a season requires them: the service that plays games may have control groups
+    although the shell of this command has none.
     """
     from deepsea_referee.sandbox import probe
 
-    seasons = [stored.settings for stored in store.seasons.all() if stored.closed_at is None]
+    open_seasons = [stored.settings for stored in store.seasons.all() if stored.closed_at is None]
     parts = probe.checks()
     missing = {part.name for part in parts if part.needed and not part.ok}
-    has_sandboxed_season = any(season.isolation == "sandbox" for season in seasons)
-    requires_cgroups = any(season.limits.require_cgroups for season in seasons)
+    is_used = any(season.isolation == "sandbox" for season in open_seasons)
+    requires_cgroups = any(season.limits.require_cgroups for season in open_seasons)
+    lacks_only_cgroups = missing == {"control groups"}
     return CheckResult(
         "sandbox",
         ok=not missing,
-        needed=has_sandboxed_season and (missing != {"control groups"} or requires_cgroups),
+        needed=is_used and (requires_cgroups or not lacks_only_cgroups),
         found=probe.verdict(parts),
         remedy="see `deepsea-referee doctor`, by the user and as the service that plays games",
     )
 
 
-def _certificate(chain: Path, key: Path | None, now_s: int) -> CheckResult:
-    """Check that a certificate fits its key and is valid for `LEAST_DAYS` more days."""
-    command = ("openssl", "x509", "-noout", "-enddate", "-in", str(chain))
-    days = -1
+def _certificate(certificate: Path, key: Path | None, now_s: int) -> CheckResult:
+    """Check that a certificate fits its key, and is valid for `LEAST_DAYS` more days."""
+    is_valid = False
     try:
         if key is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             # With an empty password an encrypted key is an error, and nobody is asked for one.
-            context.load_cert_chain(chain, key, password="")
-        process = subprocess.run(command, capture_output=True, text=True, check=False)
-        if process.returncode:
-            raise ValueError("it is no certificate in PEM")
-        end_s = ssl.cert_time_to_seconds(process.stdout.strip().removeprefix("notAfter="))
-    except (OSError, ValueError) as error:  # without the program openssl, too
-        finding = f"{chain} cannot be used: {error}"
+            context.load_cert_chain(certificate, key, password="")
+        end_s = _certificate_end_s(certificate)
+    except (OSError, ValueError) as error:  # OSError: the program openssl is missing, too
+        finding = f"{certificate} cannot be used: {error}"
     else:
         days = (end_s - now_s) // 86_400
-        finding = f"{chain} is good for {days} more days" if days >= 0 else f"{chain} has ended"
+        is_valid = days >= LEAST_DAYS
+        finding = f"{certificate} is good for {days} more days"
+        if days < 0:
+            finding = f"{certificate} has ended"
     remedy = "renew it, or see why nothing has; `serve` takes the new files without a restart"
-    return CheckResult(
-        "certificate", ok=days >= LEAST_DAYS, needed=True, found=finding, remedy=remedy
-    )
+    return CheckResult("certificate", ok=is_valid, needed=True, found=finding, remedy=remedy)
+
+
+def _certificate_end_s(certificate: Path) -> int:
+    """Return the time at which a certificate ends, in seconds since 1970, by the program openssl.
+
+    Raises ValueError if the file is no certificate, OSError if there is no program openssl.
+    """
+    command = ("openssl", "x509", "-noout", "-enddate", "-in", str(certificate))
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise ValueError("it is no certificate in PEM")
+    return ssl.cert_time_to_seconds(process.stdout.strip().removeprefix("notAfter="))
 
 
 # ---------------------------------------------------------------------------------- stored ratings
@@ -259,24 +285,29 @@ def audit_ratings(store: Store, season_name: str | None = None) -> dict[str, Aud
 
 
 def prove_with(
-    workers: int, on_games: Callable[[int], object] = lambda games: None, *, portion: int = PORTION
+    workers: int,
+    on_games: Callable[[int], object] = lambda games: None,
+    *,
+    portion_size: int = PORTION,
 ) -> Prove:
-    """Return a function that re-runs games in this number of processes, and yields differences.
+    """Return a function that re-runs recorded games, and yields the differences from the records.
 
-    on_games  called with the number of further games that were re-run
-    portion   number of games that a worker takes at once
+    workers       number of processes that re-run games
+    on_games      called with the number of further games that were re-run
+    portion_size  number of games that a worker takes at once
 
     The function raises RefereeError if a worker ended.
     """
 
     def prove_games(games: Iterable[RecordedGame]) -> Iterator[str]:
-        """Re-run games portion by portion, and yield their differences."""
-        portions = _portions(games, portion)
-        # Two portions are taken at once to see whether workers are worth their start.
+        """Re-run the games, and yield a line for each difference from their records."""
+        portions = _portions(games, portion_size)
+        # A worker takes longer to start than one portion takes, so look whether there are two.
         first_portions = list(islice(portions, 2))
         all_portions = chain(first_portions, portions)
+        results: Iterable[tuple[int, list[str]]]
         if workers == 1 or len(first_portions) < 2:
-            results: Iterable[tuple[int, list[str]]] = map(_prove_portion, all_portions)
+            results = map(_prove_portion, all_portions)
         else:
             name = "a worker that re-runs records"
             results = results_in_order(_proving_worker, all_portions, workers, name)

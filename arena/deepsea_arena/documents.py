@@ -41,16 +41,17 @@ _FORMULA_STARTS = tuple("=+-@\t\r\n \uff1d\uff0b\uff0d\uff20")
 
 
 def to_json(value: object) -> Json:
-    """Return the JSON of a value.
+    """Return a value as JSON data: None, a boolean, a number, a text, a list or a dictionary.
 
-    Raises TypeError for a value of another type than a document has, ValueError for a number or a
-    time that JSON cannot have.
+    Structs, dataclasses and named tuples become dictionaries with all of their fields. Raises
+    TypeError for a value of any other type, ValueError for a number or a time that JSON cannot
+    have.
     """
     match value:
         case None | bool():
             return value
         case str():
-            return str(value)  # an enum's value
+            return str(value)  # a plain text, also for a member of an enum
         case int() | float():
             return _number(value)
         case datetime():
@@ -119,7 +120,7 @@ class DocumentError(ValueError):
     """A document that cannot be read. Its message is one line, with the path to the mistake."""
 
 
-_reading = RLock()
+_reading_lock = RLock()
 """Lock that is held while a document is read.
 
 msgspec inspects a type when it is first read. If two threads do that at the same moment, the
@@ -128,9 +129,12 @@ process crashes.
 
 
 def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
-    """Read JSON as a value of the type `kind`. Raises DocumentError."""
+    """Read JSON text as a value of the type `kind`, such as a struct.
+
+    Raises DocumentError if the text is not the JSON of such a value.
+    """
     try:
-        with _reading:
+        with _reading_lock:
             document: T = msgspec.json.decode(text, type=kind, dec_hook=_decode_int64)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise _document_error(error) from None
@@ -138,12 +142,14 @@ def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
 
 
 def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
-    """Return a value of the type `kind` from JSON that was parsed. Raises DocumentError.
+    """Return JSON data that was parsed already as a value of the type `kind`.
 
-    strict  False also takes text for numbers and booleans, as in an address
+    strict  False also takes texts for numbers and booleans, as they are in an address
+
+    Raises DocumentError if the data does not fit the type.
     """
     try:
-        with _reading:
+        with _reading_lock:
             return msgspec.convert(value, kind, strict=strict, dec_hook=_decode_int64)
     except (msgspec.ValidationError, RecursionError) as error:
         raise _document_error(error) from None
@@ -153,12 +159,14 @@ _TYPE_WORDS = {int: "a whole number", bool: "0 or 1"}
 
 
 def parameter(kind: Any, name: str, value: object, *, is_text: bool) -> Any:
-    """Return the value of a parameter of a call, in its declared type `kind`.
+    """Return a parameter of a request as a value of its declared type `kind`.
 
+    name     the name of the parameter, for messages
     is_text  True for a parameter of an address or a form, where numbers and booleans are texts
 
-    Raises UserError with the name of the parameter.
+    Raises UserError if the value does not fit the type.
     """
+    # Refused before it is read, since reading a long number takes time.
     if is_text and kind is not str and isinstance(value, str) and len(value) > DIGITS:
         raise UserError(f"{name}: {quoted(value, 40)} is too long")
     try:
@@ -244,12 +252,14 @@ def _csv_line(cells: Sequence[object]) -> str:
 
 
 def _cell(value: Json) -> object:
-    """Return a value as CSV has it.
+    """Return a JSON value as the content of a cell of CSV; lists and objects as JSON text.
 
-    An apostrophe before a text that looks like a formula keeps spreadsheets from running it.
+    A text that a spreadsheet would run as a formula gets an apostrophe, which prevents that.
     """
     if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
         return f"'{value}"
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, str | int | float | None) else json.dumps(value)
+    if isinstance(value, list | dict):
+        return json.dumps(value)
+    return value

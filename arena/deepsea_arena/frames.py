@@ -220,30 +220,33 @@ class ReplayedGame:
     """The clock; None without one."""
 
 
-def replayed(record: GameRecord) -> ReplayedGame:
-    """Replay and verify a record. Raises InvalidRecord if the replay differs from it."""
-    control = control_of(record)
-    banks: list[Bank] = []
-    if control:
-        banks = [Bank(control.budget_us, control.bank_us) for _ in record.seats]
+def replay(record: GameRecord) -> ReplayedGame:
+    """Replay a recorded game, with the question, the turn and the bank of time of each decision.
+
+    Raises InvalidRecord if the replay differs from the record.
+    """
+    clock = control_of(record)
+    banks: list[Bank] = []  # of the seats; none without a clock
+    if clock:
+        banks = [Bank(clock.budget_us, clock.bank_us) for _ in record.seats]
     asked: list[AskedDecision] = []
-    played_turns = read_events = 0
+    turns_played = event_count = 0
 
     def on_decision(game: Game, question: Question, decision: Decision) -> None:
-        """Note the question of a decision, its turn and the bank after it."""
-        nonlocal played_turns, read_events
-        new_events = game.events[read_events:]
-        played_turns += sum(isinstance(event, TurnPlayed) for event in new_events)
-        read_events = len(game.events)
+        """Add a decision to `asked`; `verify` calls this for each one before it is played."""
+        nonlocal turns_played, event_count
+        new_events = game.events[event_count:]
+        event_count = len(game.events)
+        turns_played += sum(isinstance(event, TurnPlayed) for event in new_events)
         bank_us = None
         if banks:
             banks[question.seat].spend(decision.us)
             bank_us = banks[question.seat].left_us
-        # Orders come after their turn, all other decisions are a part of it.
-        turn = played_turns if question.kind == "order" else played_turns + 1
+        # An order is asked for after its turn has been played, any other decision during its turn.
+        turn = turns_played if question.kind == "order" else turns_played + 1
         asked.append(AskedDecision(question, turn, bank_us))
 
-    return ReplayedGame(record, verify(record, on_decision), asked, control)
+    return ReplayedGame(record, verify(record, on_decision), asked, clock)
 
 
 def frames(record: GameRecord, viewer: Viewer = None) -> Frames:
@@ -251,7 +254,7 @@ def frames(record: GameRecord, viewer: Viewer = None) -> Frames:
 
     Raises InvalidRecord if the replay of the record differs from it.
     """
-    return frames_of(replayed(record), viewer)
+    return frames_of(replay(record), viewer)
 
 
 def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
@@ -310,7 +313,10 @@ def _seat_of(viewer: int | Literal["watcher"]) -> int | None:
 
 
 def _knowledge_of(game: Game, viewer: Viewer) -> narration.Knowing:
-    """Return a function from a state to the values of chips that the viewer knows in it."""
+    """Return a function that says which values of chips the viewer knows in a state of the game.
+
+    The function returns the values by chip. A viewer of None knows all.
+    """
     if viewer is None:
         all_values = dict(enumerate(game.state.values))
         return lambda _: all_values
@@ -321,19 +327,14 @@ def _knowledge_of(game: Game, viewer: Viewer) -> narration.Knowing:
 def _frames(
     moments: Sequence[NarratedPosition], asked: Sequence[AskedDecision], viewer: Viewer
 ) -> list[Frame]:
-    """Return a frame for each narrated position, with the number of decisions made before it."""
+    """Return a frame for each narrated position, as the viewer sees it.
+
+    `asked` are all decisions of the game. Each frame has the number of those made before it.
+    """
     frame_list: list[Frame] = []
     decisions_made = 0
     for moment in moments:
-        # A turn whose roll is followed by a search has two frames: the search comes between them.
-        is_before_search = moment.state.phase == "search"
-        while decisions_made < len(asked) and (
-            asked[decisions_made].turn < moment.turn
-            or (
-                asked[decisions_made].turn == moment.turn
-                and not (is_before_search and asked[decisions_made].is_search)
-            )
-        ):
+        while decisions_made < len(asked) and _is_made_before(asked[decisions_made], moment):
             decisions_made += 1
         frame_list.append(
             {
@@ -345,6 +346,15 @@ def _frames(
             }
         )
     return frame_list
+
+
+def _is_made_before(decision: AskedDecision, moment: NarratedPosition) -> bool:
+    """Return True if a decision was made before a position of the game."""
+    if decision.turn != moment.turn:
+        return decision.turn < moment.turn
+    # A turn with a search has two positions, and the search comes between them.
+    is_position_before_search = moment.state.phase == "search"
+    return not (decision.is_search and is_position_before_search)
 
 
 def _position(state: GameState, known: Mapping[int, int], viewer: Viewer) -> str:
@@ -387,7 +397,10 @@ def _decisions(
 
 
 def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
-    """Return the faults that the viewer learns, in words, and all forfeits."""
+    """Return sentences about the faults that the viewer learns, and about all forfeits.
+
+    A seat learns its own faults, a watcher none, and a viewer of None all.
+    """
     if viewer is None:
         return [one_line(text, LONGEST_TEXT) for text in narration.tell_faults(game)]
     seat_faults = [
@@ -398,43 +411,63 @@ def _faults_in_words(game: Game, viewer: Viewer) -> list[str]:
     return seat_faults + narration.tell_forfeits(game)
 
 
-def _dive_end(index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
-    """Return the end of a dive, which the frame with this index shows.
+def _dive_end(frame_index: int, moment: NarratedPosition, ended: CleanedUp) -> Dive:
+    """Return the end of a dive for all seats.
 
-    `moment` is its position with the knowledge of the viewer, `ended` the event that ended the
-    dive.
+    frame_index  the frame that shows it
+    moment       the position of that frame, with the values that the viewer knows
+    ended        the event that ended the dive
     """
     state = moment.state
     return {
         "dive": ended.dive,
-        "at": index,
+        "at": frame_index,
         "reason": ended.reason,
         "say": f"dive {ended.dive} ends: {narration.REASONS[ended.reason]}",
-        "seats": [_dive_of(seat, state, ended, moment.known) for seat in range(state.players)],
+        "seats": [
+            _dive_end_of_seat(seat, state, ended, moment.known) for seat in range(state.players)
+        ],
     }
 
 
-def _dive_of(seat: int, state: GameState, ended: CleanedUp, known: Mapping[int, int]) -> DiveSeat:
-    """Return the end of a dive for one seat; `known` has the values of chips that are shown."""
+def _dive_end_of_seat(
+    seat: int, state: GameState, ended: CleanedUp, known: Mapping[int, int]
+) -> DiveSeat:
+    """Return the end of a dive for one seat; `known` has the values that the viewer knows, by chip.
+
+    `state` is the state before the clean-up, `ended` the event that ended the dive.
+    """
     space = state.place[seat]
     if space == HOME:
-        banked_chips = ended.banked[seat]
-        home = state.home_order.index(seat) + 1
-        chips = [chip_text(chip, known) for chip in banked_chips]
-        say = f"came home with {_count(len(chips))}" if chips else "came home with nothing"
-        if chips and all(chip in known for chip in banked_chips):
-            say += f", {_count(sum(known[chip] for chip in banked_chips), 'point')}"
-        return {"seat": seat, "home": home, "space": None, "chips": chips, "say": say}
+        home_rank = state.home_order.index(seat) + 1
+        chips = ended.banked[seat]
+        chip_texts = [chip_text(chip, known) for chip in chips]
+        say = _homecoming_in_words(chips, known)
+        return {"seat": seat, "home": home_rank, "space": None, "chips": chip_texts, "say": say}
     units = state.cargo[seat]
-    lost = sum(map(len, units))
+    lost_chips = sum(map(len, units))
     if space == ABOARD:
         say = "never left the submarine"
-    elif lost:
-        say = f"drowned at space {space}, {_count(lost)} lost"
+    elif lost_chips:
+        say = f"drowned at space {space}, {_count(lost_chips)} lost"
     else:
         say = f"was still out at space {space}, with nothing to lose"
-    names = [unit.name for unit in units]
-    return {"seat": seat, "home": None, "space": space, "chips": names, "say": say}
+    unit_names = [unit.name for unit in units]
+    return {"seat": seat, "home": None, "space": space, "chips": unit_names, "say": say}
+
+
+def _homecoming_in_words(chips: Sequence[int], known: Mapping[int, int]) -> str:
+    """Return a phrase for a diver who came home with these chips, with the points if all are known.
+
+    `known` has the values that the viewer knows, by chip.
+    """
+    if not chips:
+        return "came home with nothing"
+    phrase = f"came home with {_count(len(chips))}"
+    if not all(chip in known for chip in chips):
+        return phrase
+    points = sum(known[chip] for chip in chips)
+    return f"{phrase}, {_count(points, 'point')}"
 
 
 def _count(number: int, noun: str = "chip") -> str:
@@ -446,36 +479,52 @@ def _count(number: int, noun: str = "chip") -> str:
 
 
 def _moment_marks(moments: Sequence[NarratedPosition]) -> Iterator[Mark]:
-    """Yield marks for turns back, divers who come home or drown, and changes of the lead."""
+    """Yield the marks of divers who turn back, come home or drown, and of changes of the lead.
+
+    `moments` are the positions of the frames, in their order.
+    """
     leader: int | None = None
     for index, moment in enumerate(moments):
-        previous = moments[index - 1].state if index else moment.state
         state = moment.state
+        previous = moments[index - 1].state if index else state
         for seat, letter in enumerate(SEAT_LETTERS[: state.players]):
-            if state.homeward[seat] and not previous.homeward[seat] and state.place[seat] != HOME:
+            is_home = state.place[seat] == HOME
+            was_home = previous.place[seat] == HOME
+            has_turned = state.homeward[seat] and not previous.homeward[seat]
+            if has_turned and not is_home:
                 yield _mark(index, "back", seat, f"{letter} turned back")
-            if state.place[seat] == HOME != previous.place[seat]:
+            if is_home and not was_home:
                 yield _mark(index, "home", seat, f"{letter} came home")
             if moment.ended and state.cargo[seat]:
                 yield _mark(index, "drowned", seat, f"{letter} drowned")
-        # Chips whose values the viewer does not know count nothing.
-        points = [sum(moment.known.get(chip, 0) for chip in bank) for bank in state.bank]
-        best = [seat for seat, score in enumerate(points) if score == max(points)]
-        if len(best) == 1 and best[0] != leader:
-            if leader is not None:
-                yield _mark(index, "lead", best[0], f"{SEAT_LETTERS[best[0]]} takes the lead")
-            leader = best[0]
+        sole_leader = _sole_leader(moment)
+        if sole_leader is not None and sole_leader != leader:
+            if leader is not None:  # the first lead of a game is no change
+                say = f"{SEAT_LETTERS[sole_leader]} takes the lead"
+                yield _mark(index, "lead", sole_leader, say)
+            leader = sole_leader
+
+
+def _sole_leader(moment: NarratedPosition) -> int | None:
+    """Return the seat with the most points in its bank; None if several seats share the lead.
+
+    Chips whose values the viewer does not know count nothing.
+    """
+    points = [sum(moment.known.get(chip, 0) for chip in bank) for bank in moment.state.bank]
+    leaders = [seat for seat, score in enumerate(points) if score == max(points)]
+    return leaders[0] if len(leaders) == 1 else None
 
 
 def _decision_marks(decisions: Sequence[FrameDecision]) -> Iterator[Mark]:
-    """Yield marks for the faults, and for the slowest decision."""
-    for row in decisions:
-        if row["fault"] is not None:
-            letter = SEAT_LETTERS[row["seat"]]
-            yield _mark(row["at"], "fault", row["seat"], f"{letter} at fault: {row['fault']}")
-    timed = [(row["us"], row) for row in decisions if row["us"]]
-    if timed:
-        us, slowest = max(timed, key=lambda entry: entry[0])
+    """Yield a mark for each fault that the viewer learns, and one for the slowest decision."""
+    for decision in decisions:
+        fault, seat = decision["fault"], decision["seat"]
+        if fault is not None:
+            yield _mark(decision["at"], "fault", seat, f"{SEAT_LETTERS[seat]} at fault: {fault}")
+    # Only decisions whose time the viewer learns.
+    timed_decisions = [(decision["us"], decision) for decision in decisions if decision["us"]]
+    if timed_decisions:
+        us, slowest = max(timed_decisions, key=lambda timed: timed[0])
         say = f"slowest decision: {SEAT_LETTERS[slowest['seat']]}, {duration_text(us)}"
         yield _mark(slowest["at"], "slowest", slowest["seat"], say)
 
@@ -490,46 +539,44 @@ def _mark(at: int, kind: MarkKind, seat: int, say: str) -> Mark:
 DIGITS = 3
 
 
-def analysed_frames(record: GameRecord, viewer: Viewer, text: str) -> Frames:
-    """Return the frames of a game with its analysis.
+def analysed_frames(record: GameRecord, viewer: Viewer, analysis_json: str) -> Frames:
+    """Return the frames of a game as the viewer saw it, with the game's analysis.
 
-    text  the analysis as a JSON document; "" for none
-
-    Raises DocumentError if that is no document of this game.
+    `analysis_json` is the analysis as a JSON document; "" if the game has none. Raises
+    DocumentError if it is not an analysis of this game.
     """
     game_frames = frames(record, viewer)
-    if not text:
+    if not analysis_json:
         return game_frames
-    # Only a game that was analysed needs the coach.
+    # Imported only here, since it loads the coach.
     from deepsea_arena.analysis_document import read_analysis
 
-    document = read_analysis(text)
+    document = read_analysis(analysis_json)
     return with_analysis(game_frames, document.analysis(record), document.policy)
 
 
 def with_analysis(
     game_frames: Frames, analysis: GameAnalysis, policy: str = COACH_VERSION
 ) -> Frames:
-    """Return a copy of a game's frames with its analysis, by roll-outs of this policy."""
-    judged = {decision.number: decision for decision in analysis.decisions}
-    decisions: list[FrameDecision] = [
-        {**row, "judged": _judgement(judged[number])} if number in judged else row
-        for number, row in enumerate(game_frames["decisions"])
-    ]
-    marks = [
-        _mark_of_decision(game_frames["decisions"][decision.number]["at"], decision)
-        for decision in analysis.decisions
-        if decision.judged.mark
-    ]
-    marks += [
-        _mark_of_dive(game_frames["decisions"][dive.last]["at"], dive)
-        for dive in analysis.marked_dives
-    ]
+    """Return a copy of a game's frames with the judgements, marks and luck of its analysis.
+
+    `policy` is the policy that played the roll-outs of the analysis, with its version.
+    """
+    decisions = list(game_frames["decisions"])
+    marks = list(game_frames["marks"])
+    for decision in analysis.decisions:
+        row = decisions[decision.number]
+        decisions[decision.number] = {**row, "judged": _judgement(decision)}
+        if decision.judged.mark:
+            marks.append(_mark_of_decision(row["at"], decision))
+    for dive in analysis.marked_dives:
+        last_decision = decisions[dive.last]
+        marks.append(_mark_of_dive(last_decision["at"], dive))
     analysed: Frames = {
         **game_frames,
         "policy": policy,
         "decisions": decisions,
-        "marks": sorted([*game_frames["marks"], *marks], key=lambda mark: mark["at"]),
+        "marks": sorted(marks, key=lambda mark: mark["at"]),
     }
     if analysis.chances:
         analysed["luck"] = _luck_by_frame(game_frames["frames"], analysis)
@@ -537,18 +584,20 @@ def with_analysis(
 
 
 def with_notes(game_frames: Frames, notes: Mapping[int, Note]) -> Frames:
-    """Return a copy of a game's frames with the notes of bots, by the number of the decision."""
-    decisions: list[FrameDecision] = [
-        {**row, "note": notes[number].text, "numbers": dict(notes[number].numbers)}
-        if number in notes
-        else row
-        for number, row in enumerate(game_frames["decisions"])
-    ]
+    """Return a copy of a game's frames with what bots noted beside their decisions.
+
+    `notes` has the notes by the index of the decision in the game.
+    """
+    decisions = list(game_frames["decisions"])
+    for number, note in notes.items():
+        if number < len(decisions):
+            row = decisions[number]
+            decisions[number] = {**row, "note": note.text, "numbers": dict(note.numbers)}
     return {**game_frames, "decisions": decisions}
 
 
 def _judgement(decision: AnalysedDecision) -> FrameJudgement:
-    """Return the judgement of a decision in the form of frames."""
+    """Return the judgement of a decision as the JSON object of a viewer's frames."""
     judged = decision.judged
     return {
         "mark": judged.mark,
@@ -561,40 +610,56 @@ def _judgement(decision: AnalysedDecision) -> FrameJudgement:
     }
 
 
-def _mark_of_decision(at: int, decision: AnalysedDecision) -> Mark:
-    """Return the mark of a decision, which the frame with the index `at` shows."""
+def _mark_of_decision(frame_index: int, decision: AnalysedDecision) -> Mark:
+    """Return the mark of a decision that lost much, for the frame with this index."""
     judged = decision.judged
     letter = SEAT_LETTERS[decision.seat]
     say = (
         f"{letter} {judged.played} {judged.mark} loses {judged.regret.mean:.2f}, "
         f"{judged.best} was better"
     )
-    return {"at": at, "kind": "judged", "seat": decision.seat, "say": say, "sign": judged.mark}
+    return {
+        "at": frame_index,
+        "kind": "judged",
+        "seat": decision.seat,
+        "say": say,
+        "sign": judged.mark,
+    }
 
 
-def _mark_of_dive(at: int, dive: MarkedDive) -> Mark:
-    """Return the mark of a dive, which the frame with the index `at` shows."""
+def _mark_of_dive(frame_index: int, dive: MarkedDive) -> Mark:
+    """Return the mark of a dive whose decisions together lost much, for a frame by its index."""
     letter = SEAT_LETTERS[dive.seat]
     say = f"{letter} {dive.mark} dive {dive.dive} loses {dive.loss.mean:.2f} in all its decisions"
-    return {"at": at, "kind": "judged", "seat": dive.seat, "say": say, "sign": dive.mark}
+    return {
+        "at": frame_index,
+        "kind": "judged",
+        "seat": dive.seat,
+        "say": say,
+        "sign": dive.mark,
+    }
 
 
 def _luck_by_frame(frames: list[Frame], analysis: GameAnalysis) -> list[list[float]]:
-    """Return for each seat the luck so far, by frame."""
-    first_frame: dict[int, int] = {}
+    """Return a list for each seat: its luck in the game up to each frame."""
+    first_frame: dict[int, int] = {}  # indices of the first and the last frame of each turn
     last_frame: dict[int, int] = {}
     for index, frame in enumerate(frames):
-        first_frame.setdefault(frame["t"], index)
-        last_frame[frame["t"]] = index
-    seats = len(analysis.record.seats)
-    changes = [[0.0] * len(frames) for _ in range(seats)]
+        turn = frame["t"]
+        first_frame.setdefault(turn, index)
+        last_frame[turn] = index
+    luck_changes = [[0.0] * len(frames) for _ in analysis.record.seats]  # (seats, frames)
     for event in analysis.chances:
         # The first frame of a turn shows its roll. Values are shown when the turn and its dive end.
-        at = (last_frame if event.dice is None else first_frame)[event.turn]
+        is_roll = event.dice is not None
+        frame_index = first_frame[event.turn] if is_roll else last_frame[event.turn]
         for seat, luck in enumerate(event.luck):
-            changes[seat][at] += luck.mean
-    # The sum with 0.0 turns -0.0 into 0.0.
-    return [[round(total, DIGITS) + 0.0 for total in accumulate(seat)] for seat in changes]
+            luck_changes[seat][frame_index] += luck.mean
+    # Adding 0.0 turns -0.0 into 0.0.
+    return [
+        [round(total, DIGITS) + 0.0 for total in accumulate(changes_of_seat)]
+        for changes_of_seat in luck_changes
+    ]
 
 
 def _rounded(interval: Estimate) -> list[float]:

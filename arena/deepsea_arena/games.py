@@ -99,11 +99,14 @@ def newest_games(
     *,
     before: int | None = None,
 ) -> GamesPage:
-    """Return a page of the newest games of one season, or of all, that pass the filter.
+    """Return a page of the newest games that pass the filter, the newest first.
 
-    before  only games older than the one with this sequence number
+    limit        the largest number of games on the page
+    season_name  only games of this season; None takes all seasons
+    before       only games older than the one with this sequence number
 
-    Raises UserError for a filter by an opponent without a bot, NotOnLadder for unknown names.
+    Raises UserError for a filter by an opponent or by losses without a bot, NotOnLadder for unknown
+    names.
     """
     game_filter = game_filter or GameFilter()
     if game_filter.bot is None and (game_filter.against is not None or game_filter.lost):
@@ -112,10 +115,12 @@ def newest_games(
     for name in (game_filter.bot, game_filter.against):
         if name is not None:
             store.bots.get(name)  # raises NotOnLadder if there is none
+    # One game more than the page has tells whether there are older games.
     numbers = store.history.newest(limit + 1, season, game_filter, before=before)
-    # One more than the page has was read, to see whether there are older games.
-    older = Int64(numbers[limit - 1]) if len(numbers) > limit else None
-    return GamesPage(tuple(store.history.numbered(numbers[:limit])), older)
+    has_older_games = len(numbers) > limit
+    page_numbers = numbers[:limit]
+    games = tuple(store.history.numbered(page_numbers))
+    return GamesPage(games, older=Int64(page_numbers[-1]) if has_older_games else None)
 
 
 CSV_COLUMNS = (

@@ -21,10 +21,10 @@ from deepsea_arena.admission import (
     AdmissionPlayed,
     PlayAdmission,
     ReadArchive,
+    admission_seasons,
     check_packages,
     check_worker,
     largest_admission,
-    seasons_to_fit,
 )
 from deepsea_arena.background_work import Handler, LeaseLost, TaskLoop
 from deepsea_arena.documents import DocumentError
@@ -64,20 +64,18 @@ _REMEDY = "correct it, and submit the bot again; `deepsea-referee check` looks a
 
 
 def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
-    """Read the archive of a submission, play its admission games, and accept or refuse it.
+    """Check a submission: read its archive, play its admission games, and accept or refuse the bot.
 
-    A worker process reads and plays. The result is stored, and reported to the watcher.
+    A worker process reads the archive and plays the games. The result is stored, and reported to
+    the watcher.
     """
     submissions = loop.store.submissions
     bundle: BotBundle | None = None
     refusal: SubmissionRefusal | None
     try:
-        seasons = loop.retry(lambda: seasons_to_fit(loop.store))
+        seasons = loop.retry(lambda: admission_seasons(loop.store))
         content = loop.retry(lambda: submissions.archive(lease))
-        task = ReadArchive(content, lease.bot)
-        timeout_s = READER_LIMITS.seconds + _SLACK_S
-        answer = _worker_answer(loop, lease, task, timeout_s, of_games=0)
-        bundle_or_problem = cast(BotBundle | str, answer)
+        bundle_or_problem = _read_in_worker(loop, lease, content)
         if isinstance(bundle_or_problem, str):
             refusal = SubmissionRefusal(bundle_or_problem, _REMEDY)
         else:
@@ -89,9 +87,18 @@ def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
         refusal = SubmissionRefusal(str(error), _REMEDY)
     if refusal is not None:
         refuse = partial(submissions.refuse, lease, refusal)
-        facts = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
-        loop.retry(lambda: refuse(loop.took_ms(), **facts))
+        bot_fields = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
+        loop.retry(lambda: refuse(loop.took_ms(), **bot_fields))
     _report_check(loop, lease)
+
+
+def _read_in_worker(
+    loop: TaskLoop[SubmissionLease], lease: SubmissionLease, content: bytes
+) -> BotBundle | str:
+    """Return the bot in an uploaded archive, or the reason why it cannot be read."""
+    timeout_s = READER_LIMITS.seconds + _SLACK_S
+    answer = _worker_answer(loop, lease, ReadArchive(content, lease.bot), timeout_s)
+    return cast(BotBundle | str, answer)
 
 
 def _accept_or_refusal(
@@ -100,61 +107,85 @@ def _accept_or_refusal(
     bundle: BotBundle,
     seasons: Sequence[Season],
 ) -> SubmissionRefusal | None:
-    """Accept a bot and return None, or return the reason why it is refused.
+    """Have a bot play its admission games, and accept it if it has played them without a fault.
 
-    A bot with the same files as an accepted version needs no admission games.
+    Return None for an accepted bot, otherwise the reason why it is refused. Raises SubmissionError
+    if the bot needs packages that a season does not offer.
     """
-    store = loop.store
-
-    def accept(*, has_played: bool) -> bool:
-        limits, took_ms = store.settings.limits(), loop.took_ms()
-        return store.submissions.accept(lease, bundle, limits, took_ms, has_played=has_played)
-
-    if loop.retry(partial(accept, has_played=False)):
+    # A bot with the same files as its current version needs no admission games.
+    is_accepted = loop.retry(lambda: _accept(loop, lease, bundle, has_played=False))
+    if is_accepted:
         return None
     check_packages(bundle, seasons)
-    task = PlayAdmission(bundle, tuple(seasons))
-    game_count = largest_admission(seasons)
-    answer = _worker_answer(loop, lease, task, _admission_seconds(seasons), of_games=game_count)
-    admission = cast(AdmissionPlayed, answer)
-    if admission.refusal is None:
-        # If the answer to a commit is lost, the retry finds that the lease has ended.
-        loop.retry(partial(accept, has_played=True))
-    return admission.refusal
+    answer = _worker_answer(
+        loop,
+        lease,
+        PlayAdmission(bundle, tuple(seasons)),
+        _admission_seconds(seasons),
+        game_count=largest_admission(seasons),
+    )
+    refusal = cast(AdmissionPlayed, answer).refusal
+    if refusal is None:
+        # False needs no handling: either the lease was lost, and another runner checks the bot, or
+        # an earlier try was stored although its answer was lost.
+        loop.retry(lambda: _accept(loop, lease, bundle, has_played=True))
+    return refusal
+
+
+def _accept(
+    loop: TaskLoop[SubmissionLease],
+    lease: SubmissionLease,
+    bundle: BotBundle,
+    *,
+    has_played: bool,
+) -> bool:
+    """Store a bot as accepted; `has_played` is True if it has passed its admission games.
+
+    Return False, and store nothing, if it still has to play them, or if the lease has ended.
+    """
+    store = loop.store
+    return store.submissions.accept(
+        lease, bundle, store.settings.limits(), loop.took_ms(), has_played=has_played
+    )
 
 
 def _worker_answer(
     loop: TaskLoop[SubmissionLease],
     lease: SubmissionLease,
-    task: object,
-    seconds: float,
+    task: ReadArchive | PlayAdmission,
+    timeout_s: float,
     *,
-    of_games: int,
+    game_count: int = 0,
 ) -> object:
-    """Return the worker's answer to a task of a check.
+    """Return the worker's answer to one task of a check.
 
-    Meanwhile store how many of the `of_games` games were played. `seconds` is the timeout.
+    While the worker is at it, renew the lease, and store how many of the `game_count` games of the
+    task were played.
     """
-    games = 0
+    games_played = 0
 
-    def progress() -> bool:
-        holds = loop.store.submissions.progress(lease, loop.times.lease, games, of_games)
+    def renew_and_store_progress() -> bool:
+        """Return False if the lease was lost."""
+        is_held = loop.store.submissions.progress(lease, loop.times.lease, games_played, game_count)
         loop.watcher.checking(lease.id)
-        return holds
+        return is_held
 
     def on_message(number: int) -> bool:
-        nonlocal games
-        games = number
+        """Note that a game has ended; True makes the loop store that at once."""
+        nonlocal games_played
+        games_played = number
         return True
 
-    loop.hold(progress)
-    return loop.answer(lease, task, renew=progress, seconds=seconds, on_message=on_message)
+    loop.hold(renew_and_store_progress)
+    return loop.answer(
+        lease, task, renew=renew_and_store_progress, seconds=timeout_s, on_message=on_message
+    )
 
 
 def _admission_seconds(seasons: Sequence[Season]) -> float:
-    """Return the timeout of all admission games, in seconds.
+    """Return the timeout of all admission games of a bot, in seconds.
 
-    In each season there are one at the largest table and two at the smallest one.
+    In each season the bot plays one game at the largest table and two at the smallest one.
     """
     games = (
         game_seconds(season, max(season.seats)) + 2 * game_seconds(season, min(season.seats))
@@ -187,20 +218,24 @@ CHECKS: Handler[SubmissionLease] = Handler(
 
 # ---------------------------------------------------------------------------------------- analyses
 
-_QUIET_S = 900.0
+_STEP_TIMEOUT_S = 900.0
 """Timeout of one step of an analysis. It is long, because the worker gives way to all others."""
 
 
 def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
     """Have a worker analyse a game, and store the document, or the reason why there is none."""
-    analyses, limits = loop.store.analyses, loop.store.settings.limits
+    store, analyses = loop.store, loop.store.analyses
+
+    def store_result() -> None:
+        # If an earlier try was stored and its answer lost, the lease has ended: nothing happens.
+        analyses.finish(lease, result.policy, result.document, store.settings.limits())
+
     try:
         task = AnalyseGame(lease.record, settings_from(lease.settings))
-        result = cast(Analysed, loop.answer(lease, task, quiet=_QUIET_S))
+        result = cast(Analysed, loop.answer(lease, task, quiet=_STEP_TIMEOUT_S))
         if result.problem:
             raise AnalysisError(result.problem)
-        # If the answer to a commit is lost, the retry finds that the lease has ended.
-        loop.retry(lambda: analyses.finish(lease, result.policy, result.document, limits()))
+        loop.retry(store_result)
     except (DocumentError, AnalysisError) as error:
         reason = str(error)
         loop.retry(lambda: analyses.reject(lease, reason))
@@ -244,17 +279,18 @@ def _compare(loop: TaskLoop[ComparisonLease], lease: ComparisonLease) -> None:
     """
     comparisons = loop.store.comparisons
 
-    def on_message(block: BlockPlayed) -> bool:
-        # `add` renews the lease, too. If it is lost, True makes the loop notice that at once.
-        return not loop.retry(lambda: comparisons.add(lease, *block, loop.times.lease))
+    def store_block(block: BlockPlayed) -> bool:
+        """Store a block, which also renews the lease; True makes the loop see that it was lost."""
+        is_held = loop.retry(lambda: comparisons.add(lease, *block, loop.times.lease))
+        return not is_held
 
     try:
         loop.answer(
             lease,
             replace(lease, cpu_ms=min(lease.cpu_ms, _PORTION_MS)),
-            needs=tuple({version.digest: None for version in lease.versions}),
+            needs=tuple(dict.fromkeys(version.digest for version in lease.versions)),
             quiet=_GAMES_PER_BLOCK * game_seconds(lease.season, max(lease.season.seats)),
-            on_message=on_message,
+            on_message=store_block,
         )
         lost_lease = None
     except LeaseLost as error:
@@ -283,23 +319,29 @@ COMPARISONS: Handler[ComparisonLease] = Handler(
 
 
 def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
-    """Have a worker play a person's game to the person's next decision, or to its end.
+    """Have a worker play a person's game up to the person's next decision, or to its end.
 
-    Store the decisions with the question, or the record.
+    Store the record of a game that has ended, otherwise the decisions so far, which puts the
+    question to the person.
     """
-    person_games = loop.store.person_games
+    digests = dict.fromkeys(version.digest for version in lease.versions)  # each once, in order
     answer = loop.answer(
         lease,
-        lease,
-        needs=tuple({version.digest: None for version in lease.versions}),
+        argument=lease,
+        needs=tuple(digests),
         seconds=game_seconds(lease.season, len(lease.names)),
     )
     played = cast(PlayedOn, answer)  # the answer of `person_worker`
-    # If the answer to a commit is lost, the retry finds that the lease has ended.
-    if played.record:
-        loop.retry(lambda: person_games.finish(lease, played.record))
-    else:
-        loop.retry(lambda: person_games.ask(lease, played.decisions))
+
+    def store_step() -> None:
+        # If an earlier try was stored and its answer lost, the lease has ended: nothing happens.
+        person_games = loop.store.person_games
+        if played.record:
+            person_games.finish(lease, played.record)
+        else:
+            person_games.ask(lease, played.decisions)
+
+    loop.retry(store_step)
 
 
 STEPS: Handler[PersonGame] = Handler(

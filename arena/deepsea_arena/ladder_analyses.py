@@ -34,14 +34,15 @@ class LadderAnalyses(Struct, frozen=True, kw_only=True):
 
     @property
     def may_be_asked(self) -> bool:
-        """True if a new analysis can be requested.
+        """True if a new analysis of the game can be requested.
 
-        None may be under way then, and none may have a result by the present policy.
+        It cannot while one is under way, or once there is a result by the present policy.
         """
         if self.last is None:
             return True
-        has_result = self.done is not None and not self.done.outdated
-        return self.last.state.is_final and not has_result
+        is_under_way = not self.last.state.is_final
+        has_present_result = self.done is not None and not self.done.outdated
+        return not (is_under_way or has_present_result)
 
 
 class AnalysisFound(LadderAnalyses, frozen=True, kw_only=True):
@@ -52,9 +53,9 @@ class AnalysisFound(LadderAnalyses, frozen=True, kw_only=True):
 
 
 def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
-    """Return the plan for a game's analysis.
+    """Return the plan by which games are analysed: the version of the coach, and the settings.
 
-    By default it has the settings of `analyse --luck` without other options.
+    Without settings these are those of `analyse --luck` without other options.
     """
     from deepsea_arena.analysis import LUCK_ROLLOUTS, AnalysisSettings
     from deepsea_arena.analysis_document import settings_data
@@ -65,12 +66,15 @@ def plan(settings: AnalysisSettings | None = None) -> AnalysisPlan:
     return AnalysisPlan(COACH_VERSION, _compact(settings_data(settings)))
 
 
-def settings_from(text: str) -> AnalysisSettings:
-    """Return the settings of a stored plan. Raises DocumentError if they make no sense."""
+def settings_from(settings_json: str) -> AnalysisSettings:
+    """Return the settings of an analysis from the JSON text in its stored plan.
+
+    Raises DocumentError if the text cannot be read.
+    """
     from deepsea_arena.analysis_document import SettingsDocument
 
     try:
-        return read_json(SettingsDocument, text).settings
+        return read_json(SettingsDocument, settings_json).settings
     except DocumentError as error:
         raise DocumentError(f"the settings of an analysis cannot be read: {error}") from None
 
@@ -93,15 +97,15 @@ def analyses_of(store: Store, game_id: str) -> LadderAnalyses:
     return LadderAnalyses(done=done, last=last)
 
 
-def found_of(store: Store, game_id: str) -> AnalysisFound:
-    """Return the newest analyses of a game with the newest result.
+def analyses_and_document(store: Store, game_id: str) -> AnalysisFound:
+    """Return the newest analyses of a game, with the document of the newest one that has a result.
 
     Raises NotOnLadder if there is no such game.
     """
     store.games.record(game_id)  # raises NotOnLadder
     analyses = analyses_of(store, game_id)
-    text = document_of(store, game_id) if analyses.done else ""
-    return AnalysisFound(done=analyses.done, last=analyses.last, document=text)
+    document = document_of(store, game_id) if analyses.done else ""
+    return AnalysisFound(done=analyses.done, last=analyses.last, document=document)
 
 
 def document_of(store: Store, game_id: str) -> str:

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from deepsea_ladder.store import Store
 
 
-def own_name() -> str:
-    """Return a name for this run that no other run has: its machine, process and start time."""
-    # Not everything that names a season runs on Linux.
+def own_run_name() -> str:
+    """Return the name under which this run leases tasks, unlike that of any other run.
+
+    It consists of the machine's boot, the process namespace, the process number and the time at
+    which the process was started. `is_gone` takes it apart.
+    """
+    # Imported only here: it needs Linux, and other users of this module do not.
     from deepsea_referee.sandbox.process_tree import start_time
 
     pid = os.getpid()
@@ -28,13 +32,16 @@ def own_name() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Return True if the run with the name `owner` has certainly ended."""
+    """Return True if it is certain that the run with the name `owner` has ended.
+
+    That can only be known of a run on this machine, in this namespace of processes.
+    """
     from deepsea_referee.sandbox.process_tree import has_ended
 
-    name = re.fullmatch(r"(.*)/(\d+)/(\d+)", owner, re.ASCII)
-    if name is None or name[1] != _boot_and_namespace():
+    name = re.fullmatch(r"(?P<machine>.*)/(?P<pid>\d+)/(?P<start_time>\d+)", owner, re.ASCII)
+    if name is None or name["machine"] != _boot_and_namespace():
         return False
-    return has_ended(int(name[2]), int(name[3]))
+    return has_ended(int(name["pid"]), int(name["start_time"]))
 
 
 def take_back(store: Store) -> int:
@@ -50,12 +57,12 @@ def release_leases(store: Store, owner: str) -> int:
 
     Raises UserError if it has none.
     """
-    tasks = store.tasks.hand_back(owner)
-    if not tasks:
+    released = store.tasks.hand_back(owner)
+    if not released:
         owners = store.tasks.owners()
         known = f"there are {', '.join(owners)}" if owners else "nobody does"
         raise UserError(f"no run called {owner!r} has leases; {known}")
-    return tasks
+    return released
 
 
 def _boot_and_namespace() -> str:

@@ -65,10 +65,10 @@ StartPool = Callable[[], BotPool]
 
 @contextmanager
 def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
-    """Set up a worker with a folder of its own for bots, and yield its function that plays a job.
+    """Set up a worker with its own folder for bots, and yield the function that plays one job.
 
-    starts_at_once  number of bots that may start at once, by the worker's share of the CPUs; 1 is
-                    right where the number of other workers is not known
+    `starts_at_once` is the number of bots that may start at the same time, which depends on the
+    worker's share of the CPUs; 1 is right if the number of other workers is not known.
     """
     starts = asyncio.Semaphore(starts_at_once)
     open_many_files()
@@ -111,12 +111,16 @@ class RatedGamePlayer:
         link.on_next(self._on_next)
 
     def play(self, job: Job) -> Outcome:
-        """Play the job's game. A request to stop ends the game, and the worker with it."""
+        """Play the game of a job, and return its outcome; an error makes the game void.
+
+        A request to stop ends the game, and the worker process with it.
+        """
         if self._folders.has_lost(version.digest for version in job.seats):
+            # Somebody has deleted the files of a bot here: a new worker fetches them again.
             self._link.leave()
         try:
             return self._runner.run(self._play(job))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # a request to stop
             raise SystemExit(0) from None
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
             return outcome_of_error(error)
@@ -164,13 +168,14 @@ class RatedGamePlayer:
         return FinishedGame(played.record.to_json(), tuple(logs))
 
     def _on_next(self, job: Job) -> None:
-        """Prepare for the job that follows the present one.
+        """Unpack the bots of the job that follows the present one, and have them started.
 
-        The link calls this in another thread. Bots are unpacked and read there, since clocks of the
-        present game are running in the event loop.
+        The link calls this in a thread of its own. The event loop of the present game must not wait
+        for files, since its clocks are running.
         """
         self._next = job
-        for (key, _), version in zip(self._line_up(job), job.seats, strict=True):
+        for version in job.seats:
+            key = _bot_key(job.season, version)
             if key not in self._bots:
                 with suppress(Exception):  # the error comes again in the game, and is reported
                     self._unstarted[key] = self._bot(version)
@@ -187,19 +192,13 @@ class RatedGamePlayer:
                 await self._bots.prepare(key, make)
 
     def _line_up(self, job: Job) -> list[tuple[Hashable, StartPool]]:
-        """Return for each seat of a job the key of its running bot, and the function for its pool.
-
-        Bots with the same key may be the same process: they have the same files, name and limits.
-        """
+        """Return, for each seat of a job, the key of its bot and a function that makes its pool."""
         season = job.season
-        keys = [
-            (season.isolation, season.limits, version.digest, version.label)
-            for version in job.seats
-        ]
-        return [
-            (key, partial(self._pool, season, version, key))
-            for key, version in zip(keys, job.seats, strict=True)
-        ]
+        line_up: list[tuple[Hashable, StartPool]] = []
+        for version in job.seats:
+            key = _bot_key(season, version)
+            line_up.append((key, partial(self._pool, season, version, key)))
+        return line_up
 
     def _pool(self, season: Season, version: BotVersion, key: Hashable) -> BotPool:
         """Return a pool for a version's bot, which was perhaps read before."""
@@ -213,19 +212,28 @@ class RatedGamePlayer:
             return bot_of(version, self._folders)
 
 
-def suspects(job: Job) -> tuple[int, ...]:
-    """Return the seats whose bots are suspected of causing the delays of their void games.
+def _bot_key(season: Season, version: BotVersion) -> Hashable:
+    """Return the key of a version's running bot.
 
-    A decision of such a seat that the host delays is a timeout, and does not void the game. Where
-    the kernel does not report how long a bot as a whole had to wait for the CPU, threads of the bot
-    can feign a delay by the host: there one void game of a version in a season is enough.
+    Games whose bots have the same key can use the same process: its files, name and limits are the
+    same.
+    """
+    return (season.isolation, season.limits, version.digest, version.label)
+
+
+def suspects(job: Job) -> tuple[int, ...]:
+    """Return the seats whose bots may have caused the delays for which their games were void.
+
+    In this game a delayed decision of such a seat is a timeout, and does not void the game again.
+    If the kernel does not report how long a bot had to wait for the CPU, a bot can feign a delay
+    with threads of its own. One void game of the version in the season is enough then.
     """
     measures_pressure = job.season.isolation != "process" and hierarchies().pressure is not None
     return job.void_seats if measures_pressure else job.suspects
 
 
 def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
-    """Return a version's bot, unpacked from its files.
+    """Return the bot of a version, whose files `folders` unpacks.
 
     Raises RefereeError if the files are damaged or have another digest.
     """
@@ -240,37 +248,49 @@ def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
 
 
 def _notes_by_seat(played: PlayedGame) -> dict[int, list[GameNote]]:
-    """Return the notes of each seat's bot; a seat without notes is missing."""
-    decisions = played.record.decisions
+    """Return what the bots of a game noted beside their decisions, by seat.
+
+    A seat without notes is missing.
+    """
     notes_by_seat: dict[int, list[GameNote]] = {}
-    for number, note in played.notes.items():
-        notes_by_seat.setdefault(decisions[number].seat, []).append(GameNote(number, *note))
+    for decision_number, note in played.notes.items():
+        seat = played.record.decisions[decision_number].seat
+        game_note = GameNote(decision_number, *note)
+        notes_by_seat.setdefault(seat, []).append(game_note)
     return notes_by_seat
 
 
 def _faults_of(faults: Sequence[FaultReport], seat: int) -> str:
-    """Return a seat's faults in a game, one in a line, with each error text once."""
-    lines: dict[str, None] = {}  # a set that remembers the order
+    """Return a text with one line for each fault of a seat in a game, and the errors behind them.
+
+    An error that several faults have is in the text once.
+    """
+    parts: dict[str, None] = {}  # keys in order, each once
     for report in faults:
         if report.seat == seat:
-            lines[f"decision {report.decision}: {report.explanation()}"] = None
-            lines[report.error] = None
-    return "\n".join(filter(None, lines))
+            parts[f"decision {report.decision}: {report.explanation()}"] = None
+            if report.error:
+                parts[report.error] = None
+    return "\n".join(parts)
 
 
 def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
-    """Return how a season's bots are run: isolation, clock and resource limits.
+    """Return how this machine runs a season's bots: isolation, measured time and resource limits.
 
-    Raises SandboxUnavailable if the required sandbox or control groups do not work.
+    isolation  the season's isolation, "process" or "sandbox"
+    limits     the season's limits; None takes the default ones
+
+    Raises SandboxUnavailable if the sandbox, or control groups that are required, do not work here.
     """
     limits = limits or BotLimits()
-    if limits.require_cgroups and (missing := hierarchies().missing()):
+    missing_groups = hierarchies().missing() if limits.require_cgroups else ()
+    if missing_groups:
         raise SandboxUnavailable(
-            f"this season requires control groups, and here are none for {', '.join(missing)}: "
-            "see `deepsea-referee doctor`"
+            "this season requires control groups, and here are none for "
+            f"{', '.join(missing_groups)}: see `deepsea-referee doctor`"
         )
     level = choose("process" if isolation == "process" else "sandbox")
-    # In a sandbox without control groups the CPU time of some processes is unknown.
+    # In a sandbox without control groups the CPU time of some of a bot's processes is unknown.
     counts_bot_cpu = level.counts_every_process or level.name == "process"
     return Hosting(
         isolation=level,
@@ -307,9 +327,9 @@ class RunningBots:
         free_memory       returns the bytes that resting bots may use; None: what others can spare
         free_descriptors  returns the number of files that can still be opened
         """
-        self._most = most
+        self._most_bots = most
         self._free_descriptors = free_descriptors
-        self._games = games
+        self._games_of_a_process = games
         self._free_memory = free_memory or _spare_memory
         self._bots: dict[Hashable, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -324,35 +344,34 @@ class RunningBots:
         await self._running(key, make).pool.start_early(0)
 
     def seat(self, bots: Sequence[tuple[Hashable, StartPool]], reserve: int) -> LineUp:
-        """Return the bots of a game by seat; `play_game` starts those that do not run.
+        """Make the line-up of a game; `play_game` starts those of its bots that do not run yet.
 
-        Others are ended if descriptors or memory are scarce, and frozen if not.
-
+        bots     for each seat the key of its bot, and the function that makes the bot's pool
         reserve  bytes of memory that must stay available
+
+        Running bots that do not play are frozen. As many of them as necessary are ended if file
+        descriptors or memory are scarce, those first that have rested longest.
         """
-        keys = [key for key, _ in bots]
-        missing_bots = len({*keys} - self._bots.keys())
-        resting_keys = [key for key in self._bots if key not in keys]
-        for key in resting_keys:
-            if self._has_descriptors(missing_bots):
+        playing_keys = [key for key, _ in bots]
+        starts = len({*playing_keys} - self._bots.keys())
+        for key in self._resting_keys(playing_keys):
+            if self._has_descriptors(starts):
                 break
             self._dismiss(key)
-        for key, make in bots:
-            self._running(key, make).games += 1
-            self._bots[key] = self._bots.pop(key)  # to the end, since it plays last
-        self._shrink(keys, reserve)
-        for key, running in self._bots.items():
-            if key not in keys:
-                running.pool.freeze(0)
-        make_room = partial(self._dismiss_longest_rested, keys)
-        return LineUp([self._bots[key].pool for key in keys], make_room)
+        for key, make_pool in bots:
+            self._running(key, make_pool).games += 1
+            # The dictionary has the bot that played last at its end.
+            self._bots[key] = self._bots.pop(key)
+        self._shrink(playing_keys, reserve)
+        for key in self._resting_keys(playing_keys):
+            self._bots[key].pool.freeze(0)  # slot 0 is the only one of each pool
+        make_room = partial(self._dismiss_longest_rested, playing_keys)
+        return LineUp([self._bots[key].pool for key in playing_keys], make_room)
 
     def dismiss(self, keys: Collection[Hashable]) -> None:
-        """End the bots with these keys, and those that have played enough games."""
-        for key in [key for key, running in self._bots.items() if running.games >= self._games]:
-            self._dismiss(key)
-        for key in keys:
-            if key in self._bots:
+        """End the bots with these keys, and all whose processes have played enough games."""
+        for key, running in [*self._bots.items()]:
+            if key in keys or running.games >= self._games_of_a_process:
                 self._dismiss(key)
 
     def freeze(self) -> None:
@@ -372,32 +391,37 @@ class RunningBots:
             self._bots[key] = _Running(make())
         return self._bots[key]
 
-    def _shrink(self, playing: Collection[Hashable], reserve: int) -> None:
-        """End resting bots, those that rest longest first, while bots or memory are too many.
+    def _resting_keys(self, playing_keys: Collection[Hashable]) -> list[Hashable]:
+        """Return the keys of the other running bots, the one that has rested longest first."""
+        return [key for key in self._bots if key not in playing_keys]
 
-        Bots with the keys in `playing` stay. Stop when `reserve` bytes of memory are free.
+    def _shrink(self, playing_keys: Collection[Hashable], reserve: int) -> None:
+        """End resting bots until the others are few enough and `reserve` bytes of memory are free.
+
+        Bots that have rested longest are ended first. Those with the keys in `playing_keys` stay.
         """
-        for key in [key for key in self._bots if key not in playing]:
-            if len(self._bots) <= self._most and self._free_memory() >= reserve:
+        for key in self._resting_keys(playing_keys):
+            if len(self._bots) <= self._most_bots and self._free_memory() >= reserve:
                 return
             self._dismiss(key)
 
     def _has_descriptors(self, starts: int) -> bool:
-        """Return True if this number of bots can start.
+        """Return True if there are enough file descriptors to start this number of bots.
 
-        Bots that are ending count as ended, since a start waits for that if need be.
+        Descriptors of bots that are ending count as free, since a start waits for them if it has
+        to.
         """
         needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (starts - len(self._ending))
         return self._free_descriptors() >= needed
 
-    async def _dismiss_longest_rested(self, playing: Collection[Hashable]) -> bool:
-        """End the bot that rests longest and is not among `playing`, and wait until one has ended.
+    async def _dismiss_longest_rested(self, playing_keys: Collection[Hashable]) -> bool:
+        """End the bot that has rested longest, and wait until some bot has ended.
 
-        Return False if no bot rests and none is ending.
+        Bots with the keys in `playing_keys` stay. Return False if no bot rests and none is ending.
         """
-        resting = [key for key in self._bots if key not in playing]
-        if resting:
-            self._dismiss(resting[0])
+        resting_keys = self._resting_keys(playing_keys)
+        if resting_keys:
+            self._dismiss(resting_keys[0])
         if not self._ending:
             return False
         await asyncio.wait([*self._ending])
@@ -437,15 +461,20 @@ class LineUp:
         return self._pools[seat].running(self._slots[seat])
 
     async def ready(self, seat: Slot, *, suspect: bool = False) -> BotProcess:
-        """Return the seat's process for a new game, started if need be.
+        """Return the seat's process for a new game, and start it if it does not run.
 
-        If the start lacks something of the machine, resting bots are ended one by one.
+        If the machine lacks memory or descriptors for the start, end resting bots one by one and
+        try again. Raises the error of the start if no resting bot remains, or if the error has
+        another reason.
         """
         while True:
             try:
                 return await self._pools[seat].ready(self._slots[seat], suspect=suspect)
             except Exception as error:
-                if not is_shortage(error) or not await self._make_room():
+                if not is_shortage(error):
+                    raise
+                has_ended_bot = await self._make_room()
+                if not has_ended_bot:
                     raise
 
     def given_up(self, seat: Slot) -> str:
@@ -462,13 +491,14 @@ class LineUp:
 
 
 def _spare_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Return the bytes of memory that resting bots may use.
+    """Return how many bytes of memory bots can still use: what is available, less a reserve.
 
-    These are the available ones less a share of all memory for other programs. Where the system
-    does not say what is available, the number is so large that it limits nothing.
+    The reserve is a share of all memory, for other programs. If the system does not say what is
+    available, the number is so large that it limits nothing.
     """
     lines = (line.split() for line in meminfo.read_text(encoding="ascii").splitlines())
     kib = {fields[0]: int(fields[1]) for fields in lines}
     if "MemAvailable:" not in kib:
         return 1 << 62  # no limit
-    return 1024 * (kib["MemAvailable:"] - kib["MemTotal:"] // MEMORY_SHARE_OF_OTHERS)
+    reserve_kib = kib["MemTotal:"] // MEMORY_SHARE_OF_OTHERS
+    return 1024 * (kib["MemAvailable:"] - reserve_kib)

@@ -140,10 +140,10 @@ class Stop(WakePipe):
         self._others: list[Stop] = []
 
     def share(self, other: Stop) -> None:
-        """Pass present and future requests on to `other`.
+        """Pass the present request, and all later ones, on to `other`.
 
-        Each part of a run that waits in a thread of its own needs its own `Stop`, since a wake-up
-        reaches only one waiting thread.
+        Each thread of a run needs a `Stop` of its own, since a wake-up reaches only one waiting
+        thread.
         """
         self._others.append(other)
         other.ask(self.requested)
@@ -157,16 +157,17 @@ class Stop(WakePipe):
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """While the body runs, take Ctrl-C and SIGTERM as requests. Only for the main thread.
+        """Take Ctrl-C and SIGTERM as requests to stop while the body runs.
 
-        The first Ctrl-C requests to finish. A second one, and SIGTERM, request to give leases back.
+        The first Ctrl-C requests to finish the games that are being played. The second one, and
+        SIGTERM, request to give their leases back. Only the main thread may use this.
         """
 
-        def interrupted() -> None:
+        def on_interrupt() -> None:
             is_first = self.requested is StopRequest.GO_ON
             self.ask(StopRequest.FINISH if is_first else StopRequest.HAND_BACK)
 
-        with on_signals(interrupted, self.terminate):
+        with on_signals(on_interrupt, self.terminate):
             yield
 
     def terminate(self) -> None:
@@ -181,22 +182,24 @@ def retry_until_available(
     report: Callable[[str], object],
     tries: int | None = None,
 ) -> _T:
-    """Call the store, and again while it is unavailable; `call` must bear repetition.
+    """Return the result of `call`, which is called again while the store is unavailable.
 
+    call    a call of the store; it must do no harm if it is repeated
     report  called with each new message of the store
     tries   largest number of calls; None is no limit
 
-    Raises StoreUnavailable if leases have to be given back, and after the last try.
+    Raises StoreUnavailable after the last try, or if a stop is requested that gives leases back.
     """
-    reported = ""
+    reported_message = ""
     for retry_number in count():
         try:
             return call()
         except StoreUnavailable as error:
-            if stop.requested is StopRequest.HAND_BACK or retry_number + 1 == tries:
+            is_last_try = retry_number + 1 == tries
+            if is_last_try or stop.requested is StopRequest.HAND_BACK:
                 raise
-            if str(error) != reported:
-                reported = str(error)
+            if str(error) != reported_message:
+                reported_message = str(error)
                 report(f"{error}; trying again")
             stop.pause(nth_pause(_FIRST_PAUSE_S, retry_number))
     raise AssertionError("there is always another number")

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from deepsea_arena.background_work import in_background
 from deepsea_arena.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
-from deepsea_arena.lease_owner import own_name, take_back
+from deepsea_arena.lease_owner import own_run_name, take_back
 from deepsea_arena.run_report import (
     RunEnd,
     RunReport,
@@ -171,7 +171,7 @@ class Runner:
         """The jobs that are being played and the times of their timeouts, by game."""
         self._renewed_s = self._paused_until_s = self.clock()
         self._settled = self._closed = self._paused = False
-        self._awaits_more = False  # after the goal, with `wait_for_work`
+        self._waits_after_goal = False  # with `wait_for_work`
         self._reported_unplayable = ""  # the last reported reason why there are no games
         self._failures_in_a_row = 0  # games without a result
         self._troubles_in_a_row = 0  # of this machine
@@ -180,14 +180,14 @@ class Runner:
         self._report = RunReport(season=self.season.name)
 
     def run(self) -> RunReport:
-        """Play until the goal is reached, nothing is left to play, or a stop is requested.
+        """Play games until the goal is reached, nothing is left to play, or a stop is requested.
 
-        At the end the workers are stopped, and the leases of games that are not finished are given
-        back.
+        Return the summary of the run. At the end the workers are stopped, and the leases of games
+        that are not finished are given back.
         """
         try:
             self._report_damage()
-            self._report.ended = self._loop()
+            self._report.ended = self._play_games()
         finally:
             self.pool.close()
             try:
@@ -197,8 +197,11 @@ class Runner:
                 self.watcher.trouble(f"{error}; leases were not handed back and will run out")
         return self._report
 
-    def _loop(self) -> RunEnd:
-        """Start games and take in their outcomes until the run ends; return why it ends."""
+    def _play_games(self) -> RunEnd:
+        """Start games and store their outcomes until the run ends; return why it ends.
+
+        After a request to finish no game is started, but those that are being played go on.
+        """
         while True:
             if self.stop.requested is StopRequest.HAND_BACK:
                 return RunEnd.STOPPED
@@ -206,19 +209,21 @@ class Runner:
                 return RunEnd.TOO_MANY_FAILURES
             has_free_worker = True
             if self.stop.requested is StopRequest.GO_ON:
-                has_free_worker = self._fill()
+                has_free_worker = self._start_games()
             if self._playing:
-                self._take_in(self.pool.wait(self._seconds_until_due(), self.stop))
-                self._look_after()
+                outcomes = self.pool.wait(self._seconds_until_due(), self.stop)
+                self._store_outcomes(outcomes)
+                self._check_timeouts_and_leases()
                 continue
             run_end = self._end_when_idle()
             if run_end is not None:
                 return run_end
-            if not self._idle(has_free_worker=has_free_worker):
+            may_get_games = self._wait_for_games(has_free_worker=has_free_worker)
+            if not may_get_games:
                 return RunEnd.NOTHING_LEFT
 
     def _end_when_idle(self) -> RunEnd | None:
-        """Return why the run ends now that it plays no game; None if it goes on."""
+        """Return why the run ends now, when it plays no game; None if it waits for games."""
         if self.stop.requested is not StopRequest.GO_ON:
             return RunEnd.STOPPED
         if self._games_to_start() == 0 or (self._is_over() and not self.goal.wait_for_work):
@@ -227,39 +232,49 @@ class Runner:
             return RunEnd.CLOSED
         if self._gives_way or self._retry(self.gives_way):
             return RunEnd.TOURNAMENT
-        return RunEnd.HOST if self._gave_up() else None
+        if self._gave_up():
+            return RunEnd.HOST
+        return None
 
-    def _idle(self, *, has_free_worker: bool) -> bool:
-        """Wait a while for a game to play, and note why none is played.
+    def _wait_for_games(self, *, has_free_worker: bool) -> bool:
+        """Wait a while when no game is played, and store the reason for others to see.
 
-        Return False if no game can come any more.
+        Return False, and do not wait, if there will be no more games for this run.
         """
-        season, pause_s = f"season {self.season.name}", self.settings.idle
+        season = f"season {self.season.name}"
         if self._is_over():
             reason = "its order is settled" if self._settled else "its time is over"
-            self._await_more(f"{season} is not played on: {reason}")
-        elif self._paused:
-            self._rest(f"{season} is paused", pause_s)
-        elif (host_pause_s := self._paused_until_s - self.clock()) > 0:
-            self._rest(self._report.trouble, host_pause_s)
-        elif not has_free_worker:  # the pool wakes this run when a worker comes
-            self._note_rest("no worker is free")
+            self._wait_after_goal(f"{season} is not played on: {reason}")
+            return True
+        if self._paused:
+            self._pause(f"{season} is paused", self.settings.idle)
+            return True
+        host_pause_s = self._paused_until_s - self.clock()
+        if host_pause_s > 0:
+            self._pause(self._report.trouble, host_pause_s)
+            return True
+        if not has_free_worker:
+            self._store_idle_reason("no worker is free")
+            # The pool ends this wait when there is a worker.
             self.pool.wait(self._seconds_until_due(), self.stop)
-            self._look_after()
-        elif self._retry(lambda: self.store.queue.leased(self.season)):
-            self._rest(f"the last games of {season} are played by other runs", pause_s)
-        elif self.goal.wait_for_work:
-            self._rest(self._reported_unplayable or f"{season} has no games to play", pause_s)
-        else:
-            return False
-        return True
+            self._check_timeouts_and_leases()
+            return True
+        if self._retry(lambda: self.store.queue.leased(self.season)):
+            reason = f"the last games of {season} are played by other runs"
+            self._pause(reason, self.settings.idle)
+            return True
+        if self.goal.wait_for_work:
+            reason = self._reported_unplayable or f"{season} has no games to play"
+            self._pause(reason, self.settings.idle)
+            return True
+        return False
 
-    def _rest(self, reason: str, seconds: float) -> None:
-        """Pause, and note why; `seconds` is the longest pause."""
-        self._note_rest(reason)
-        self.stop.pause(min(seconds, self.settings.beat))
+    def _pause(self, reason: str, longest_s: float) -> None:
+        """Pause for at most `longest_s` seconds, and store the reason why no game is played."""
+        self._store_idle_reason(reason)
+        self.stop.pause(min(longest_s, self.settings.beat))
 
-    def _note_rest(self, reason: str) -> None:
+    def _store_idle_reason(self, reason: str) -> None:
         """Store why no game is played. Without it a run that has no lease would count as dead."""
         self._retry(lambda: self.store.tasks.rest(self.owner, reason, self.settings.lease))
 
@@ -268,20 +283,21 @@ class Runner:
         until = self.goal.until
         return self._settled or (until is not None and self._retry(self.store.now) >= until)
 
-    def _await_more(self, reason: str) -> None:
-        """Wait a while after the goal, and look whether there is more to play.
+    def _wait_after_goal(self, reason: str) -> None:
+        """Pause after the goal was reached, and then look whether there are games to play again.
 
-        New games may have unsettled the order, and somebody may have closed the season.
+        New results may have unsettled the order, and somebody may have closed the season. The
+        reason is reported only once for each time that the goal is reached.
         """
-        if not self._awaits_more:
+        if not self._waits_after_goal:
             self.watcher.trouble(reason)
-        self._awaits_more = True
-        self._rest(reason, self.settings.idle)
+        self._waits_after_goal = True
+        self._pause(reason, self.settings.idle)
         if self.goal.settled is not None:
             self._settled = self._retry(self.goal.settled)
         season = self._retry(lambda: self.store.seasons.get(self.season.name))
         self._closed = season.closed_at is not None
-        self._awaits_more = self._is_over()
+        self._waits_after_goal = self._is_over()
 
     def _games_to_start(self) -> int | None:
         """Return how many games may still be started for the goal; None is no limit."""
@@ -289,35 +305,51 @@ class Runner:
             return None
         return max(0, self.goal.games - self._report.accepted - len(self._playing))
 
-    def _fill(self) -> bool:
-        """Give jobs to free workers. Return False if no worker was free."""
-        workers = self.pool.free()
-        is_ending = self._closed or self._gives_way or self._gave_up() or self._is_over()
-        may_start = not is_ending and self.clock() >= self._paused_until_s
-        free = workers[: self._games_to_start()] if may_start else []
-        if not free:
-            return bool(workers)
-        jobs = self._claim(free)
+    def _start_games(self) -> bool:
+        """Give jobs to all free workers, as far as there are jobs and the goal needs them.
+
+        Return False if no worker was free, or one has left before its job.
+        """
+        # Each free worker is named by the rotation of its last job.
+        free_workers = self.pool.free()
+        if not self._may_start_games():
+            return bool(free_workers)
+        needed_workers = free_workers[: self._games_to_start()]
+        if not needed_workers:
+            return bool(free_workers)
+        jobs = self._claim(needed_workers)
         if self._paused:
             return True
-        if len(jobs) < len(free) and self._add_jobs(len(free) - len(jobs)):
-            jobs += self._claim(free[len(jobs) :])
-        started = [self._start(job) for job in jobs]
-        return all(started)
+        missing_jobs = len(needed_workers) - len(jobs)
+        if missing_jobs > 0 and self._add_jobs(missing_jobs):
+            jobs += self._claim(needed_workers[len(jobs) :])
+        has_started = [self._start(job) for job in jobs]
+        return all(has_started)
+
+    def _may_start_games(self) -> bool:
+        """Return True unless the run is ending, or pauses after trouble of this machine."""
+        is_ending = self._closed or self._gives_way or self._gave_up() or self._is_over()
+        return not is_ending and self.clock() >= self._paused_until_s
 
     def _start(self, job: Job) -> bool:
-        """Give a job to a worker. If the worker has left, give the job back, and return False."""
-        if is_started := self.pool.start(job):
-            self._playing[job.game_id] = (job, self.clock() + self._timeout_s(job))
+        """Give a job to a worker; if the worker has left meanwhile, give it back to the store.
+
+        Return True if a worker has it now.
+        """
+        is_started = self.pool.start(job)
+        if is_started:
+            due_s = self.clock() + self._timeout_s(job)
+            self._playing[job.game_id] = (job, due_s)
         else:
             self._hand_back(job, "its worker has left")
         return is_started
 
-    def _claim(self, prefer: Sequence[int | None]) -> list[Job]:
-        """Lease a job for each of these workers, as far as there are any.
+    def _claim(self, last_rotations: Sequence[int | None]) -> list[Job]:
+        """Lease a job for each of some free workers; return fewer if there are not enough jobs.
 
-        `prefer` has the rotation of each worker's last job, whose bots it still runs. Report when
-        the season was paused, or resumed.
+        `last_rotations` has the rotation of each worker's last job, or None. A job of that rotation
+        suits the worker best, since its bots run there already. If the season is paused, return no
+        jobs and set `_paused`.
         """
         jobs = self.store.jobs
         was_paused = self._paused
@@ -325,35 +357,34 @@ class Runner:
 
         def claim() -> list[Job]:
             is_retry = next(try_numbers) > 0
-            if is_retry:  # an earlier try was perhaps stored, and its answer lost
-                jobs.hand_back(self.owner, besides=[job for job, _ in self._playing.values()])
-            return jobs.claim(self.season, self.owner, self.settings.lease, prefer)
+            if is_retry:
+                # The store may have leased jobs to an earlier call whose answer was lost.
+                playing_jobs = [job for job, _ in self._playing.values()]
+                jobs.hand_back(self.owner, besides=playing_jobs)
+            return jobs.claim(self.season, self.owner, self.settings.lease, last_rotations)
 
         try:
-            leased = self._retry(claim)
+            leased_jobs = self._retry(claim)
             self._paused = False
         except SeasonPaused:
-            leased, self._paused = [], True
+            leased_jobs = []
+            self._paused = True
         if self._paused != was_paused:
             state = "paused: no game is started" if self._paused else "resumed"
             self.watcher.trouble(f"season {self.season.name} is {state}")
-        return leased
+        return leased_jobs
 
-    def _add_jobs(self, games: int) -> bool:
-        """Store new jobs from the source, for at least this number of games.
+    def _add_jobs(self, least_games: int) -> bool:
+        """Add jobs from the source to the queue, for at least this number of games.
 
-        Return True if there may be jobs to lease now, of this run or of another that was quicker.
+        Return False if there is nothing to add: the source has no games, or the season is closed.
+        Otherwise there may be jobs to lease now, added by this run or by another that was quicker.
         """
         last_number = self._retry(lambda: self.store.queue.last_number(self.season))
         try:
-            rotations = self._retry(lambda: self.source(last_number, games))
+            rotations = self._retry(lambda: self.source(last_number, least_games))
         except PairingError as error:
-            # Games of others may go on, and somebody may submit a bot.
-            if not self._playing and not self.goal.wait_for_work:
-                raise
-            if not self._playing and not self._reported_unplayable:
-                self._reported_unplayable = f"season {self.season.name} waits for bots: {error}"
-                self.watcher.trouble(self._reported_unplayable)
+            self._wait_for_bots(error)
             return False
         self._reported_unplayable = ""
         try:
@@ -364,23 +395,36 @@ class Runner:
             return False
         return bool(rotations)
 
-    def _take_in(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
-        """Store the outcomes of jobs, and forget these jobs."""
+    def _wait_for_bots(self, error: PairingError) -> None:
+        """Report that the season has too few bots for a game, unless that was reported before.
+
+        Raise the error if nothing can change that: this run plays no game, and waits for none.
+        """
+        if self._playing:
+            return
+        if not self.goal.wait_for_work:
+            raise error
+        if not self._reported_unplayable:
+            self._reported_unplayable = f"season {self.season.name} waits for bots: {error}"
+            self.watcher.trouble(self._reported_unplayable)
+
+    def _store_outcomes(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
+        """Store the outcomes of jobs, which are not being played any more."""
         for job, outcome in outcomes:
             match outcome:
                 case FinishedGame() as game:
                     self._store_result(job, game)
                 case VoidOutcome(reason, seat, shortage):
-                    self._fail(job, reason, seat, shortage)
+                    self._store_void_game(job, reason, seat, shortage)
                 case HostTrouble(reason):
                     self._set_aside(job, reason)
-            # Only after it was stored: jobs that are still listed are handed back at the end.
+            # Not before the outcome is stored: at the end of the run listed jobs are given back.
             self._playing.pop(job.game_id, None)
 
     def _store_result(self, job: Job, game: FinishedGame) -> None:
-        """Store the result of a game, and take in the receipt.
+        """Store the result of a game, and count whether the store has accepted it.
 
-        A machine whose result is refused is used no more, unless the result only came too late.
+        A machine whose result is refused is not used any more, unless the result was only late.
         """
         receipt = self._retry(lambda: self.store.games.report(job, game.record, game.machine))
         match receipt.status:
@@ -389,7 +433,7 @@ class Runner:
                 self._report.accepted += 1
                 self._report.suspended += receipt.suspended
                 if game.logs and receipt.seq is not None:
-                    self._keep_logs(receipt.seq, game.logs)
+                    self._store_logs(receipt.seq, game.logs)
                 if self.goal.settled is not None:
                     self._settled = self._retry(self.goal.settled)
             case ReceiptStatus.DUPLICATE:
@@ -406,21 +450,23 @@ class Runner:
         if self.pool.dismiss(machine, why):
             self.watcher.trouble(f"{machine} is used no more: {why}")
 
-    def _keep_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
-        """Store the logs of a game.
+    def _store_logs(self, seq: int, logs: Sequence[SeatLog]) -> None:
+        """Store the logs of the game with this sequence number.
 
-        A failure is only reported: the result is stored already, and counts for more.
+        A failure is only reported, since the result of the game is stored already.
         """
         try:
             self.store.logs.add(seq, logs)
         except LadderError as error:
             self.watcher.trouble(f"{error}; the output of bots in game {seq} is not kept")
 
-    def _fail(self, job: Job, reason: str, seat: int | None, shortage: AuditKind | None) -> None:
-        """Store that a game was void, and report it with the bots that were suspended for it.
+    def _store_void_game(
+        self, job: Job, reason: str, seat: int | None, shortage: AuditKind | None
+    ) -> None:
+        """Store that a game was void, and report that, and which bots were suspended for it.
 
-        seat      the seat that could not be timed, if that was the reason
-        shortage  the kind of note for the operator if the machine lacked something
+        seat      the seat whose delay made the game void; None if there was another reason
+        shortage  the kind of note for the operator if the machine lacked something, otherwise None
         """
         if shortage is not None:
             self._retry(lambda: self.store.audit.note_shortage(shortage, job.game_id, reason))
@@ -433,10 +479,15 @@ class Runner:
             self.watcher.trouble(f"{name} is suspended")
 
     def _set_aside(self, job: Job, reason: str) -> None:
-        """Give back a job that this machine cannot play now, and start no game for a while."""
+        """Give back a job that this machine cannot play now, and start no game for a while.
+
+        The pause is longer each time. It does not start anew for the other workers, which meet the
+        same trouble.
+        """
         self._hand_back(job, reason)
-        if (now_s := self.clock()) < self._paused_until_s:
-            return  # another worker met the same trouble
+        now_s = self.clock()
+        if now_s < self._paused_until_s:
+            return
         pause_s = nth_pause(self.settings.host_pause, self._troubles_in_a_row)
         self._paused_until_s = now_s + pause_s
         self._troubles_in_a_row += 1
@@ -451,40 +502,43 @@ class Runner:
         self._retry(lambda: self.store.jobs.hand_back(self.owner, job, reason))
 
     def _gave_up(self) -> bool:
-        """Return True if this machine could not play for so long that the run ends."""
-        return (
-            self._troubles_in_a_row >= self.settings.host_troubles and not self.goal.wait_for_work
-        )
+        """Return True if the run ends because this machine could not play too many times."""
+        if self.goal.wait_for_work:
+            return False
+        return self._troubles_in_a_row >= self.settings.host_troubles
 
     def _timeout_s(self, job: Job) -> float:
         """Return the timeout of a job's game, in seconds."""
         timeout_s = self.settings.game
         return game_seconds(job.season, len(job.seats)) if timeout_s is None else timeout_s
 
-    def _look_after(self) -> None:
-        """Void games that take too long, and renew the leases when it is time.
+    def _check_timeouts_and_leases(self) -> None:
+        """Void games that take too long, and renew the leases of the others if it is time.
 
-        A job that waits behind another one at its worker has not begun, so that its timeout starts
-        anew.
+        The beat of the renewals is also that of the checks of seasons, bots and tournaments.
         """
         now_s = self.clock()
         for job, due_s in list(self._playing.values()):
-            if self.pool.waits(job):
+            if self.pool.has_not_begun(job):
+                # It waits behind another job of its worker: its time has not begun, either.
                 self._playing[job.game_id] = (job, now_s + self._timeout_s(job))
             elif now_s >= due_s:
                 self.pool.abandon(job)
                 reason = f"no result after {self._timeout_s(job):g} seconds"
-                self._take_in([(job, VoidOutcome(reason))])
+                self._store_outcomes([(job, VoidOutcome(reason))])
         if now_s - self._renewed_s >= self.settings.beat:
-            leased = [job for job, _ in self._playing.values()]
-            self._retry(lambda: self.store.jobs.renew(leased, self.settings.lease))
+            leased_jobs = [job for job, _ in self._playing.values()]
+            self._retry(lambda: self.store.jobs.renew(leased_jobs, self.settings.lease))
             self._renewed_s = now_s
-            self._report_newest()
+            self._report_newer_season()
             self._report_damage()
             self._gives_way = self._retry(self.gives_way)
 
-    def _report_newest(self) -> None:
-        """Report when a newer season is open than the one that is played, since pages show that."""
+    def _report_newer_season(self) -> None:
+        """Report, once, that a newer season is open than the one that this run plays.
+
+        Pages show the newest season, so that people would wait for games there in vain.
+        """
         if self.season.tournament is not None:
             return
         opened = open_seasons(self._retry(self.store.seasons.all))
@@ -497,7 +551,7 @@ class Runner:
         self._reported_newest = newest
 
     def _report_damage(self) -> None:
-        """Report which bots get no games, since they cannot be read."""
+        """Report which bots cannot be read, and get no games, if that has changed."""
         damage = self._retry(self.store.bots.damage_lines)
         if damage != self._reported_damage:
             for line in damage:
@@ -506,19 +560,19 @@ class Runner:
 
     def _seconds_until_due(self) -> float:
         """Return the seconds until the next renewal of leases, or the next timeout."""
-        due_s = [due_s for _, due_s in self._playing.values()]
-        due_s.append(self._renewed_s + self.settings.beat)
-        return max(0.0, min(due_s) - self.clock())
+        due_times_s = [due_s for _, due_s in self._playing.values()]
+        due_times_s.append(self._renewed_s + self.settings.beat)
+        return max(0.0, min(due_times_s) - self.clock())
 
     def _retry(self, call: Callable[[], _T]) -> _T:
-        """Call the store, and again while it is unavailable; `call` must bear repetition."""
+        """Return the result of `call`, which is repeated until the store is available."""
         return retry_until_available(call, self.stop, self.watcher.trouble)
 
 
 def open_ladder(target: str, watcher: RunWatcher, stop: Stop) -> Store:
-    """Open a ladder for a run.
+    """Open the ladder at `target`, a file or the address of a server.
 
-    If it is busy, wait for about a minute, and then raise StoreUnavailable.
+    While it is busy, try again for about a minute, and then raise StoreUnavailable.
     """
     return retry_until_available(
         lambda: Store.open(target), stop, watcher.trouble, tries=_OPENING_TRIES
@@ -546,7 +600,7 @@ def run(
     to_end = not request.forever
     season: StoredSeason | None = None
     if to_end or request.season is not None:
-        season = _playable(store, request, watcher, stop)
+        season = _requested_season(store, request, watcher, stop)
     _take_back(store, watcher, stop)
     groups = own_cgroups()
     retry_until_available(lambda: store.audit.note_control_groups(groups), stop, watcher.trouble)
@@ -579,7 +633,7 @@ def run(
             elif not play_tournament(season):
                 given_up.add(season.id)
         with suppress(StoreUnavailable):
-            store.tasks.end_rest(own_name())
+            store.tasks.end_rest(own_run_name())
     return RunReport()
 
 
@@ -625,7 +679,7 @@ def _await_season(
                 watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
             has_waited = True
             retry_until_available(
-                lambda: store.tasks.rest(own_name(), "no season is open", Times().lease),
+                lambda: store.tasks.rest(own_run_name(), "no season is open", Times().lease),
                 stop,
                 watcher.trouble,
             )
@@ -633,10 +687,12 @@ def _await_season(
     return None
 
 
-def _playable(store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop) -> StoredSeason:
-    """Return the season that is requested.
+def _requested_season(
+    store: Store, request: RunRequest, watcher: RunWatcher, stop: Stop
+) -> StoredSeason:
+    """Return the season that a run is requested to play.
 
-    Raises SeasonClosed if it is closed, UserError if it is a tournament's.
+    Raises SeasonClosed if the season is closed, UserError if it is that of a tournament.
     """
     season = retry_until_available(
         lambda: find_season(store, request.season), stop, watcher.trouble
@@ -688,7 +744,8 @@ def _run(
 
 def _take_back(store: Store, watcher: RunWatcher, stop: Stop) -> None:
     """End leases of runs that were killed, and report their number."""
-    if tasks := retry_until_available(lambda: take_back(store), stop, watcher.trouble):
+    tasks = retry_until_available(lambda: take_back(store), stop, watcher.trouble)
+    if tasks:
         watcher.taken_back(tasks)
 
 
@@ -720,7 +777,7 @@ def play(
         store,
         season,
         pool,
-        owner=own_name(),
+        owner=own_run_name(),
         clock=lambda: clock.now_us() / 1_000_000,
         stop=stop,
         source=source,

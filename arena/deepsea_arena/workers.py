@@ -117,13 +117,14 @@ class JobWorkers:
         """
         return [self._job_and_outcome(event) for event in self.pool.wait(seconds, stop)]
 
-    def waits(self, job: Job) -> bool:
-        """Return True if a job has not begun, because its worker still plays another one."""
-        busy_workers: set[Hashable] = set()
-        for started_job, worker in self._tasks.values():
-            if started_job == job:
-                return worker in busy_workers
-            busy_workers.add(worker)
+    def has_not_begun(self, job: Job) -> bool:
+        """Return True if a job waits until its worker has played another one."""
+        # Jobs are in the order in which they were given to workers: earlier ones are played first.
+        workers_with_earlier_jobs: set[Hashable] = set()
+        for given_job, worker in self._tasks.values():
+            if given_job == job:
+                return worker in workers_with_earlier_jobs
+            workers_with_earlier_jobs.add(worker)
         return False
 
     def abandon(self, job: Job) -> None:

@@ -15,12 +15,12 @@ from deepsea_arena.analysis import (
     AnalysisSettings,
     BotSums,
     GameAnalysis,
-    Lost,
+    LossTotal,
     MarkedDive,
     SeatSums,
-    by_bot,
-    by_seat,
     mean,
+    sums_by_bot,
+    sums_by_seat,
 )
 from deepsea_arena.analysis_document import settings_data
 from deepsea_arena.documents import to_object
@@ -63,7 +63,7 @@ def report(analyses: Sequence[GameAnalysis], settings: AnalysisSettings, *, show
         return
     echo(f"{len(analyses)} games, {_method(settings)}")
     click.echo()
-    _print_bots(by_bot(analyses, settings.seat), settings)
+    _print_bots(sums_by_bot(analyses, settings.seat), settings)
     if show_all:
         for analysis in analyses:
             _print_all_decisions(analysis)
@@ -152,7 +152,7 @@ def report_game(
         print_dive(dive, analysis)
     click.echo()
     _print_seats(
-        [sums for sums in by_seat(analysis) if settings.seat in (None, sums.seat)], settings
+        [sums for sums in sums_by_seat(analysis) if settings.seat in (None, sums.seat)], settings
     )
     if analysis.chances:
         _print_luck(analysis, LUCKY / 2 if show_all else LUCKY)
@@ -205,7 +205,7 @@ def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
     grid(
         Column("seat", letters),
         Column("bot", [row.bot.name for row in rows], text=True),
-        *_loss_columns([row.lost for row in rows]),
+        *_loss_columns([row.loss_total for row in rows]),
         Column("result", results),
     )
     if settings.luck:
@@ -253,7 +253,7 @@ def _print_luck(analysis: GameAnalysis, threshold: float) -> None:
         click.echo(f"{event.turn:4} {event_text:19}  {', '.join(luck_of_seats)}")
 
 
-def _loss_columns(rows: Sequence[Lost]) -> list[Column]:
+def _loss_columns(rows: Sequence[LossTotal]) -> list[Column]:
     """Return the columns on the losses of decisions, with one row for each item of `rows`.
 
     They are the number of decisions, the sum and the mean of their losses, and the number of each
@@ -267,7 +267,7 @@ def _loss_columns(rows: Sequence[Lost]) -> list[Column]:
     ]
 
 
-def _marks(rows: Sequence[Lost]) -> list[Column]:
+def _marks(rows: Sequence[LossTotal]) -> list[Column]:
     """Return a column for each mark, with the number of decisions that have it."""
     return [
         Column(name, [str(row.counts[index]) for row in rows])
@@ -284,9 +284,9 @@ def _print_bots(rows: Sequence[BotSums], settings: AnalysisSettings) -> None:
     grid(
         Column("bot", names, text=True),
         Column("games", [str(row.games) for row in rows], spare=1),
-        Column("lost a game", [_mean(row.losses) for row in rows]),
-        Column("each", [f"{row.lost.mean:.3f}" for row in rows], spare=2),
-        *_marks([row.lost for row in rows]),
+        Column("lost a game", [_mean(row.game_losses) for row in rows]),
+        Column("each", [f"{row.loss_total.mean:.3f}" for row in rows], spare=2),
+        *_marks([row.loss_total for row in rows]),
     )
     click.echo()
     grid(
@@ -313,7 +313,7 @@ def _name(bot: RecordSeat, rows: Sequence[BotSums]) -> str:
     return printable(bot.name if is_unique else f"{bot.name} {bot.digest[:8]}")
 
 
-def _mean_loss(lost: Lost | None) -> str:
+def _mean_loss(lost: LossTotal | None) -> str:
     return "-" if lost is None else f"{lost.mean:.3f}"
 
 

@@ -15,11 +15,11 @@ from deepsea_arena.analysis import (
     AnalysisSettings,
     ChanceEvent,
     GameAnalysis,
-    by_bot,
-    by_seat,
     findings,
     mean,
     steps_of,
+    sums_by_bot,
+    sums_by_seat,
 )
 from deepsea_arena.analysis_document import FORMAT, document, read_analysis
 from deepsea_arena.documents import DocumentError
@@ -132,7 +132,7 @@ def test_games_in_the_same_position_have_random_numbers_of_their_own() -> None:
 
 def test_luck_and_result_make_the_adjusted_result(games: list[GameAnalysis]) -> None:
     for analysis in games:
-        rows = by_seat(analysis)
+        rows = sums_by_seat(analysis)
         for row in rows:
             assert row.luck is not None
             assert row.adjusted is not None
@@ -144,13 +144,13 @@ def test_luck_and_result_make_the_adjusted_result(games: list[GameAnalysis]) -> 
 
 def test_own_dice_and_those_of_others() -> None:
     (analysis,) = analysed(record_of(played(players=2)), settings=replace(QUICK, luck=0))
-    assert by_seat(analysis)[0].luck is None
+    assert sums_by_seat(analysis)[0].luck is None
     chances = (
         ChanceEvent(1, 0, (1, 1), (Estimate(0.2, 0.3), Estimate(-0.2, 0.3))),
         ChanceEvent(2, 1, (3, 3), (Estimate(-0.1, 0.4), Estimate(0.1, 0.4))),
         ChanceEvent(2, None, None, (Estimate(0.05, 0.0), Estimate(-0.05, 0.0))),
     )
-    rows = by_seat(replace(analysis, chances=chances))
+    rows = sums_by_seat(replace(analysis, chances=chances))
     assert [row.luck and (row.luck.own_dice, row.luck.other_dice) for row in rows] == [
         (Estimate(0.2, 0.3), Estimate(-0.1, 0.4)),
         (Estimate(0.1, 0.4), Estimate(-0.2, 0.3)),
@@ -161,24 +161,24 @@ def test_own_dice_and_those_of_others() -> None:
 
 
 def test_sums_of_a_bot_are_those_of_its_seats(games: list[GameAnalysis]) -> None:
-    bots = {sums.bot.name: sums for sums in by_bot(games)}
+    bots = {sums.bot.name: sums for sums in sums_by_bot(games)}
     assert list(bots) == ["greedy", "cautious", "random"]
     greedy = bots["greedy"]
-    rows = [by_seat(analysis)[0] for analysis in games]
+    rows = [sums_by_seat(analysis)[0] for analysis in games]
     assert greedy.games == 2
-    assert greedy.losses == [row.lost.loss.mean for row in rows]
-    assert greedy.lost.decisions == sum(row.lost.decisions for row in rows)
+    assert greedy.game_losses == [row.loss_total.loss.mean for row in rows]
+    assert greedy.loss_total.decisions == sum(row.loss_total.decisions for row in rows)
     for parts in (greedy.kinds, greedy.dives):
-        assert sum(part.decisions for part in parts.values()) == greedy.lost.decisions
+        assert sum(part.decisions for part in parts.values()) == greedy.loss_total.decisions
         assert sum(part.loss.mean for part in parts.values()) == pytest.approx(
-            greedy.lost.loss.mean
+            greedy.loss_total.loss.mean
         )
 
 
 def test_versions_of_a_bot_are_summed_apart(games: list[GameAnalysis]) -> None:
     record = games[0].record
     newer = replace(record, seats=(record.seats[0]._replace(digest="1" * 64), record.seats[1]))
-    names = [sums.bot.name for sums in by_bot([games[0], replace(games[0], record=newer)])]
+    names = [sums.bot.name for sums in sums_by_bot([games[0], replace(games[0], record=newer)])]
     assert names == ["greedy", "cautious", "greedy"]
 
 
@@ -193,7 +193,7 @@ def test_one_seat_alone() -> None:
     settings = AnalysisSettings(Effort.of(2), seat=1)
     (analysis,) = analysed(record_of(played(players=2)), settings=settings)
     assert {one.seat for one in analysis.decisions} == {1}
-    assert [sums.bot.name for sums in by_bot([analysis], 1)] == ["cautious"]
+    assert [sums.bot.name for sums in sums_by_bot([analysis], 1)] == ["cautious"]
 
 
 def test_an_altered_record_is_named() -> None:

@@ -49,7 +49,7 @@ from helpers.programs import PATIENT, has_ended, open_descriptors, soon, workers
 
 LONG = 60.0
 """Nothing here takes so long; a test that hangs fails."""
-QUICK = DaskTimes(look=0.05)
+QUICK = DaskTimes(survey=0.05)
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_worker_that_is_dismissed_is_used_no_more_and_others_are(
     join: Join, dask: distributed.LocalCluster, folder: Path
 ) -> None:
     (worker,) = dask.workers.values()
-    with closing(join(times=DaskTimes(look=0.05, alone=1000.0))) as pool:
+    with closing(join(times=DaskTimes(survey=0.05, alone=1000.0))) as pool:
         task, process = hanging(pool, folder)
         assert pool.dismiss(worker.address, "it lies")
         assert not pool.dismiss(worker.address, "it lies")
@@ -346,7 +346,7 @@ def loss(pool: DaskWorkers) -> str:
 def test_a_run_waits_for_workers_but_not_for_ever(
     join: Join, dask: distributed.LocalCluster
 ) -> None:
-    with closing(join(times=DaskTimes(look=0.01, alone=0.0))) as pool:
+    with closing(join(times=DaskTimes(survey=0.01, alone=0.0))) as pool:
         dask.scale(0)
         assert "has no worker that can play: start" in loss(pool)
 

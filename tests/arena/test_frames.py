@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsea_arena.frames import Frames, Viewer, frames, frames_of, replayed
+from deepsea_arena.frames import Frames, Viewer, frames, frames_of, replay
 from deepsea_referee.workbench.replay import Replay
 from deepsea_rules import narration
 from deepsea_rules.actions import LEVEL_OF
@@ -51,7 +51,7 @@ def test_at_each_decision_a_seat_sees_what_the_bot_saw(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser
 ) -> None:
     record = record_of(play_out(Game(rules, seats, seed_from_text(salt)), chooser))
-    known = replayed(record)
+    known = replay(record)
     for seat in range(seats):
         shown = frames_of(known, seat)
         for moment in Replay(record, seat).moments():
@@ -71,7 +71,7 @@ def test_a_value_changes_nothing_before_the_viewer_learns_it(
     rules: RuleSet, seats: int, salt: str, chooser: Chooser, level: int
 ) -> None:
     record = record_of(play_out(Game(rules, seats, seed_from_text(salt)), chooser))
-    known = replayed(record)
+    known = replay(record)
     game = known.game
     values = list(game.state.values)
     chips = [chip for chip in range(1, 33) if LEVEL_OF[chip] == level]

@@ -73,13 +73,13 @@ def test_a_job_behind_a_worker_that_dies_is_played_all_the_same(
     with closing(JobWorkers(local)) as workers:
         assert len(workers.free()) == 2
         workers.start(jobs[0])
-        assert not workers.waits(jobs[0])
+        assert not workers.has_not_begun(jobs[0])
         workers.start(jobs[1])
-        assert workers.waits(jobs[1])
+        assert workers.has_not_begun(jobs[1])
         assert workers.free() == []
         ended = VoidOutcome("the worker ended (signal 9)")
         assert workers.wait(LONG, stop) == [(jobs[0], ended)]
-        assert not workers.waits(jobs[1])
+        assert not workers.has_not_begun(jobs[1])
         assert workers.wait(LONG, stop) == [(jobs[1], FinishedGame(ladder.play(jobs[1])))]
 
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from deepsea_arena import bots
-from deepsea_arena.bots import NEWEST, bot_profile, spread
+from deepsea_arena.bots import NEWEST, bot_profile, evenly_spaced
 from deepsea_arena.doctor import check_ratings
 from deepsea_arena.documents import to_json
 from deepsea_arena.games import newest_games
@@ -103,8 +103,8 @@ def test_some_points_of_a_course_are_spread_to_its_end(
     played: Store, points: int, games: list[int]
 ) -> None:
     (course,) = bot_profile(played, "anna").course
-    assert [point.games for point in spread(course.points, points)] == games
-    assert spread((), points) == []
+    assert [point.games for point in evenly_spaced(course.points, points)] == games
+    assert evenly_spaced((), points) == []
 
 
 def test_of_a_thinned_course_the_nearest_points_are_taken() -> None:
@@ -112,8 +112,8 @@ def test_of_a_thinned_course_the_nearest_points_are_taken() -> None:
         CoursePoint(games=games, seq=Int64(games), rating=0.0, mu=0.0, sigma=1.0)
         for games in (1, 30, 70, 110, 150, 200)
     ]
-    assert [point.games for point in spread(course, 4)] == [30, 110, 150, 200]
-    assert [point.games for point in spread(course, 1)] == [200]
+    assert [point.games for point in evenly_spaced(course, 4)] == [30, 110, 150, 200]
+    assert [point.games for point in evenly_spaced(course, 1)] == [200]
 
 
 def test_a_list_of_games_has_the_newest_first(played: Store) -> None:

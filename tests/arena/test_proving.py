@@ -34,7 +34,7 @@ def test_differences_come_in_the_order_of_the_games(games: list[RecordedGame]) -
     bad = {1: "{}", 2: games[0].record, 7: games[7].record.replace('"us": 100', '"us": "x"', 1)}
     wrong = [game._replace(record=bad.get(n, game.record)) for n, game in enumerate(games)]
     counted: list[int] = []
-    found = list(prove_with(2, counted.append, portion=3)(iter(wrong)))
+    found = list(prove_with(2, counted.append, portion_size=3)(iter(wrong)))
     assert found == list(prove_with(1)(wrong))
     assert [line.partition(":")[0] for line in found] == ["game s1-2", "game s1-3", "game s1-8"]
     assert "another game's" in found[1]
@@ -45,7 +45,7 @@ def test_differences_come_in_the_order_of_the_games(games: list[RecordedGame]) -
 @pytest.mark.release
 def test_whoever_has_seen_enough_may_stop(games: list[RecordedGame]) -> None:
     wrong = [game._replace(seed=bytes(32)) for game in games]
-    lines = prove_with(2, portion=1)(wrong)
+    lines = prove_with(2, portion_size=1)(wrong)
     assert "its seed does not follow" in next(lines)
     lines.close()  # type: ignore[attr-defined]
 

@@ -208,7 +208,7 @@ def test_a_run_that_waits_for_a_season_is_not_missed_until_it_has_ended(
 
     monkeypatch.setattr(stop, "pause", look)
     run(store, RunRequest(forever=True), pool(fairly), Watcher(troubles=True), stop)
-    assert looks == [(f"the runner {lease_owner.own_name()} rests: no season is open",)]
+    assert looks == [(f"the runner {lease_owner.own_run_name()} rests: no season is open",)]
     assert store.counts.read().runners == 0
 
 
@@ -785,7 +785,7 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
 
 
 def test_only_a_run_that_has_certainly_ended_is_gone() -> None:
-    own = lease_owner.own_name()
+    own = lease_owner.own_run_name()
     place, pid, began = own.rsplit("/", 2)
     assert not lease_owner.is_gone(own)
     assert lease_owner.is_gone(f"{place}/{pid}/1")
@@ -798,7 +798,7 @@ def test_a_run_that_proc_hides_is_not_gone_and_its_games_count(
     played: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As from the service of the pages, which has PrivateUsers= and ProtectProc=.
-    own = lease_owner.own_name()
+    own = lease_owner.own_run_name()
     hide(monkeypatch, os.getpid())
     season = played.seasons.get("s1")
     played.jobs.add(season, ladder.rotations(ladder.ids(played), 1))

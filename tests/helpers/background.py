@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from deepsea_arena.background_work import Handler, TaskLoop
-from deepsea_arena.lease_owner import own_name
+from deepsea_arena.lease_owner import own_run_name
 from deepsea_arena.run_report import RunWatcher, Stop
 from deepsea_arena.tasks import Times
 from deepsea_ladder.model import StoredComparison
@@ -105,4 +105,4 @@ class Site(Generic[W]):
 
 def gone_owner() -> str:
     """The name of a runner of this machine that has ended."""
-    return f"{own_name().rsplit('/', 2)[0]}/{2**22 + 1}/1"
+    return f"{own_run_name().rsplit('/', 2)[0]}/{2**22 + 1}/1"

@@ -26,7 +26,7 @@ class InlineWorker(JobWorkers):
         """One, unless a job waits to be played."""
         return [] if self._job else [self._rotation]
 
-    def waits(self, job: Job) -> bool:
+    def has_not_begun(self, job: Job) -> bool:
         """It never does."""
         return False
 

@@ -15,7 +15,7 @@ from deepsea_arena.analysis import AnalysisSettings
 from deepsea_arena.background_work import Handler, TaskLoop
 from deepsea_arena.handlers import ANALYSES, CHECKS, COMPARISONS, STEPS
 from deepsea_arena.ladder_analyses import plan
-from deepsea_arena.lease_owner import own_name, take_back
+from deepsea_arena.lease_owner import own_run_name, take_back
 from deepsea_arena.run_report import RunWatcher, Stop, retry_until_available
 from deepsea_arena.runner import Runner, RunnerSettings
 from deepsea_arena.task_workers import Analysed, BlockPlayed
@@ -160,7 +160,7 @@ def _play_games(store: Store, worker: InlineWorker, watcher: RunWatcher) -> None
             store,
             season,
             JobWorkers(worker),
-            owner=own_name(),
+            owner=own_run_name(),
             clock=lambda: 0.0,
             stop=stop,
             watcher=watcher,

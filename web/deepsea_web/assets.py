@@ -27,7 +27,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from deepsea_arena.analysis import GameAnalysis
-from deepsea_arena.frames import Frames, Viewer, frames_of, replayed, with_analysis, with_notes
+from deepsea_arena.frames import Frames, Viewer, frames_of, replay, with_analysis, with_notes
 from deepsea_rules.actions import CHIPS, LEVELS
 from deepsea_rules.game import GameRecord
 from deepsea_rules.narration import is_turn
@@ -341,7 +341,7 @@ class PageGame:
         notes     the notes of bots, by the number of the decision, which are added to the frames
         Raises InvalidRecord if the game comes out differently from the record.
         """
-        game = replayed(record)
+        game = replay(record)
         frames = frames_of(game)
         views: dict[str, Any] = {}
         if packed:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of, refused_as_api_error
-from deepsea_arena.ladder_analyses import AnalysisFound, analyses_of, found_of, plan
+from deepsea_arena.ladder_analyses import AnalysisFound, analyses_and_document, analyses_of, plan
 from deepsea_arena.status import copies
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError, NotOnLadder
@@ -210,7 +210,7 @@ class SubmissionMethods(LadderPart):
     @method("GET", "/games/{game_id}/analysis")
     def analysis(self, *, game_id: str) -> AnalysisFound:
         """Return the analysis of a game, and the state of the last request for one."""
-        return found_of(self.store, game_id)
+        return analyses_and_document(self.store, game_id)
 
     @method("GET", "/games/{game_id}/analysis/steps", key="analysis")
     def watch_analysis(self, *, game_id: str) -> Iterator[LadderAnalysis | None]:

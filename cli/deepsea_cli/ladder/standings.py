@@ -166,10 +166,10 @@ def _print_profile(page: BotProfile) -> None:
 
 def _print_history(history: Sequence[CoursePoint]) -> None:
     """Print some points of a rating's history, spread evenly over its games."""
-    from deepsea_arena.bots import spread
+    from deepsea_arena.bots import evenly_spaced
     from deepsea_ladder.rating import Rating
 
-    points = spread(history, POINTS)
+    points = evenly_spaced(history, POINTS)
     grid(
         Column("after game", [str(point.games) for point in points]),
         Column("rating", [number(point.rating) for point in points]),
@@ -496,7 +496,7 @@ def _analyse_here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
     With `wait` it is made at once, whatever waits before it. Raises Interrupted if that is stopped;
     then a run of the ladder makes it later.
     """
-    from deepsea_arena.ladder_analyses import found_of, plan
+    from deepsea_arena.ladder_analyses import analyses_and_document, plan
 
     analysis = store.analyses.request(game_id, None, plan(), store.settings.limits())
     if wait and not analysis.state.is_final:
@@ -508,7 +508,7 @@ def _analyse_here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
             has_ended = do_now(ANALYSES, store, analysis.id, _ProblemPrinter(), stop)
         if not has_ended:
             raise Interrupted("; the analysis waits for `ladder run`")
-    return found_of(store, game_id)
+    return analyses_and_document(store, game_id)
 
 
 class _ProblemPrinter(RunWatcher):
