@@ -86,43 +86,51 @@ BEYOND = np.array([2**64 - 2 ** (BELOW_TRAIL + 1 + last) for last in range(WIDTH
 """[last space] the bits of all spaces beyond it."""
 
 
+def is_idle(dive: Array) -> Array:
+    """Return which games are over or were never begun, by the `dive` of each."""
+    # Before its first dive a game has dive 0, and after its last one DIVES + 1.
+    return dive % (DIVES + 1) == 0
+
+
 def taken_bits(last: int, places: Iterable[int]) -> int:
     """Return `taken` for a game with this last space and divers in these places."""
     divers = sum(1 << place + BELOW_TRAIL for place in places if place > ABOARD)
     return divers + int(BEYOND[last])
 
 
-def _moves() -> Array:
-    """Return how far a diver moves, by direction, steps and the spaces ahead that are taken.
+def _move_table() -> Array:
+    """Return how many spaces a diver moves, for each set of spaces ahead that other divers hold.
 
-    The table is flat, of [2, MOST_STEPS + 1, 2 ** AHEAD]: 0 is down and 1 is up; a set bit is a
-    space that another diver holds. Divers skip such spaces, and stop on the last free one that they
-    reach.
+    The index is [direction, steps, pattern], flattened. Direction 0 is down and 1 is up; moves up
+    are negative. A pattern has a bit for each of the next AHEAD spaces, set if a diver is there.
+    Divers skip such spaces, and stop on the last free one that they reach.
     """
-    windows = np.arange(2**AHEAD)
+    patterns = np.arange(2**AHEAD)
     table = np.zeros((2, MOST_STEPS + 1, 2**AHEAD), np.int8)
     for homeward in (0, 1):
-        free_count = np.zeros(2**AHEAD, np.int8)
-        for ahead in range(1, AHEAD + 1):
-            # The nearest space is the lowest bit of what lies below a diver, and the highest bit
-            # of what lies above it.
-            bit = AHEAD - ahead if homeward else ahead - 1
-            is_free = windows >> bit & 1 == 0
+        free_count = np.zeros(2**AHEAD, np.int8)  # free spaces so far, for each pattern
+        for distance in range(1, AHEAD + 1):
+            # Deeper spaces have higher bits. So the nearest space is the lowest bit for a diver
+            # that goes down, and the highest one for a diver that goes up.
+            bit = AHEAD - distance if homeward else distance - 1
+            is_free = patterns >> bit & 1 == 0
             free_count += is_free
+            move = -distance if homeward else distance
             for steps in range(1, MOST_STEPS + 1):
-                table[homeward, steps, is_free & (free_count <= steps)] = (
-                    -ahead if homeward else ahead
-                )
+                # A free space farther away, still within the steps, replaces a nearer one.
+                table[homeward, steps, is_free & (free_count <= steps)] = move
     return table.ravel()
 
 
 @cache
 def next_seats(players: int) -> Array:
-    """Return a table of the seat that moves next, after this seat and with these seats at home.
+    """Return a table of the seat that moves next, by the seat that has moved and those at home.
 
-    The index is 8 × the bits of the seats at home + the seat that has moved.
+    The index is 8 × the bits of the seats at home + the seat that has moved: there are fewer than 8
+    seats.
     """
     table = np.zeros(8 << players, np.int64)
+    # The last set, with all seats at home, has no next seat.
     for home_bits in range((1 << players) - 1):
         for seat in range(players):
             next_seat = (seat + 1) % players
@@ -132,7 +140,7 @@ def next_seats(players: int) -> Array:
     return table
 
 
-MOVES = _moves()
+MOVES = _move_table()
 LOWEST_FREE = np.array(
     [next(n for n in range(1, AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**AHEAD)], np.int8
 )
@@ -170,8 +178,12 @@ class Turn:
         return values if self.games is None else values.take(self.games)
 
     def part(self, rows: Array) -> Turn:
-        """Return the entries with these indices."""
+        """Return the turn of some of these games.
+
+        rows  indices into the arrays of this turn
+        """
         return Turn(
+            # A turn of all games has them in order, so that a row is the number of its game.
             rows if self.games is None else self.games.take(rows),
             self.diver.take(rows),
             self.place.take(rows),
@@ -194,8 +206,8 @@ class Policy:
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space, as booleans.
 
-        units  packed units on the divers' spaces; `levels`, `chips` and `worth` of
-               `deepsea_sdk.batch` read them
+        units  the units on the divers' spaces as packed numbers, which `levels`, `chips` and
+               `worth` of `deepsea_sdk.batch` read
         """
         raise NotImplementedError
 
@@ -210,10 +222,11 @@ class Policy:
     """
 
     def order(self, batch: Batch, orders: Orders) -> Array:
-        """Return the order in which each diver lays its items, as indices in pick-up order.
+        """Return the order in which each stranded diver lays its items.
 
-        The array is [divers, most items] as `orders.items`, the item for the nearest space first.
-        Entries beyond a diver's items do not matter.
+        The answer has the shape of `orders.items`: [divers, most items]. A row has the indices of
+        the diver's items, which are in pick-up order; the first index is of the item that is laid
+        nearest to the submarine. Entries beyond the number of the diver's items are ignored.
         """
         raise NotImplementedError
 
@@ -292,11 +305,17 @@ class Batch:
         self._name_views()
 
     def _name_views(self) -> None:
-        """Name the rows of the blocks, and flat trail and cargo; all are views."""
+        """Set the attributes that are views: they share their memory with the arrays named here.
+
+        Called again after a copy, which has arrays of its own.
+        """
+        # Each row of `_counts`, [6, games], is a counter of the games.
         self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
-        rows = self._divers.reshape(5, self.games * self.players)
-        self.place, self.load, self.home_rank = rows[:3]
-        self.homeward, self.barred = rows[3].view(bool), rows[4].view(bool)
+        # Each row of `_divers`, [5, games, seats], is a number or a mark of the divers.
+        diver_rows = self._divers.reshape(5, self.games * self.players)
+        self.place, self.load, self.home_rank = diver_rows[:3]
+        self.homeward, self.barred = diver_rows[3].view(bool), diver_rows[4].view(bool)
+        # Flat, for access by one index instead of two
         self._flat_trail, self._flat_cargo = self.trail.reshape(-1), self.cargo.reshape(-1)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -317,7 +336,7 @@ class Batch:
     # Beginning games
 
     def open(self, games: Array, values: Array | int, starter: Array | int) -> None:
-        """Begin games anew.
+        """Begin these games anew, whether they are over, running, or were never begun.
 
         values   [games, 32] of chip 1 to 32, or one number for all chips
         starter  [games] the seats that begin, or one seat for all
@@ -325,13 +344,11 @@ class Batch:
         self._check_numbers(games)
         if np.shape(values) not in ((), (len(games), WIDTH - 1)):
             raise ValueError(f"values are {np.shape(values)}, not ({len(games)}, {WIDTH - 1})")
-        wrong = np.extract(
-            (np.less(starter, 0)) | (np.greater_equal(starter, self.players)), starter
-        )
-        if len(wrong):
-            raise ValueError(f"seat {wrong[0]} cannot begin: there are {self.players} seats")
-        # A game is idle before its first dive (0) and after its last one (DIVES + 1).
-        self.idle -= int((self.dive[games] % (DIVES + 1) == 0).sum())
+        is_no_seat = np.less(starter, 0) | np.greater_equal(starter, self.players)
+        wrong_seats = np.extract(is_no_seat, starter)
+        if len(wrong_seats):
+            raise ValueError(f"seat {wrong_seats[0]} cannot begin: there are {self.players} seats")
+        self.idle -= int(is_idle(self.dive[games]).sum())
         self.trail[games] = self._singles
         self.values[games] = values
         self.drowned[games] = 0
@@ -342,21 +359,25 @@ class Batch:
         self._board(games, starter)
 
     def _board(self, games: Array, starter: Array | int) -> None:
-        """Begin a dive of these games with all divers in the submarine, by seat `starter`."""
+        """Begin a dive of these games: all divers are in the submarine, and `starter` is to move.
+
+        The trail, the banks and `dive` have to be set already.
+        """
         self._divers[:, games] = 0
         self.by_seat(self.carried)[games] = 0
         self._counts[1:5, games] = self._fresh  # air, quiet, out, breath
         self.homes[games] = 0
         self.to_move[games] = starter
+        # No diver is on the trail: only the spaces beyond its end count as taken.
         self.taken[games] = BEYOND[self.last[games]]
 
     def _check_numbers(self, games: Array) -> None:
         """Raise ValueError unless these are numbers of games in the batch."""
         if games.dtype.kind != "i":
             raise ValueError(f"games are given by their numbers, not as {games.dtype}")
-        wrong = games[(games < 0) | (games >= self.games)]
-        if len(wrong):
-            raise ValueError(f"there is no game {wrong[0]} in a batch of {self.games}")
+        wrong_games = games[(games < 0) | (games >= self.games)]
+        if len(wrong_games):
+            raise ValueError(f"there is no game {wrong_games[0]} in a batch of {self.games}")
 
     # A turn
 
@@ -382,49 +403,55 @@ class Batch:
         return self.clean_up(ended, policy)
 
     def turn(self, games: Array | None = None) -> Turn:
-        """Return the divers to move in these games, or in all.
+        """Return the divers that are to move in these games; in all games for None.
 
-        Raise ValueError if a game is idle.
+        Raise ValueError for a game that is over or was never begun.
         """
         if games is not None:
             self._check_numbers(games)
         if self.idle:
             numbers = np.arange(self.games) if games is None else games
-            idle = numbers[self.dive[numbers] % (DIVES + 1) == 0]
-            if len(idle):
-                raise ValueError(f"game {idle[0]} is over, or was never begun: open it first")
+            idle_games = numbers[is_idle(self.dive[numbers])]
+            if len(idle_games):
+                raise ValueError(f"game {idle_games[0]} is over, or was never begun: open it first")
+        # `_base` has the index of each game's first diver.
         if games is None:
             diver = self._base + self.to_move
         else:
             diver = self._base.take(games) + self.to_move.take(games)
+        # In a turn, a diver at home (-1) is in the submarine (0).
         place = np.maximum(self.place.take(diver), 0)
         return Turn(games, diver, place, self.load.take(diver), self.homeward.take(diver))
 
     def may_declare(self, turn: Turn) -> Array:
-        """Return which divers have a choice between going on and turning back."""
+        """Return which divers have a choice between going on and turning back, as booleans."""
         has_choice: Array = (turn.place > 0) & ~turn.homeward
         if self.rules.turn_needs_treasure:
             has_choice &= turn.load > 0
-        elif self.rules.forced_turn != "never":
+        elif self.rules.forced_turn != "never":  # no rules have both options
             has_choice &= ~self.must_turn_back(turn)
         return has_choice
 
     def must_turn_back(self, turn: Turn) -> Array:
         """Return which divers have to turn back because no space below them is free.
 
-        Rules without forced turns have no such divers.
+        By rules without forced turns no diver has to.
         """
         if self.rules.forced_turn == "never":
             return np.zeros(len(turn.diver), bool)
-        shift = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
         is_forced: Array = (turn.place > 0) & ~turn.homeward
-        # In `taken` all spaces beyond the trail count as taken, so that 0 is left only if none of
-        # the spaces below is free.
-        is_forced &= ~turn.of(self.taken) >> shift == 0
+        # Space n is bit n + BELOW_TRAIL of `taken`, so this is the bit of the next space down.
+        bit_below = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
+        # The bits beyond the trail's end are set in `taken`, so only free spaces are left here.
+        free_below = ~turn.of(self.taken) >> bit_below
+        is_forced &= free_below == 0
         return is_forced
 
     def declare(self, turn: Turn, policy: Policy) -> None:
-        """Use the air of this turn, and ask the policy where a diver may turn back or go on."""
+        """Turn back the divers that want to or have to, and use the air of this turn.
+
+        The policy is asked for the divers that may either go on or turn back.
+        """
         rows = np.flatnonzero(self.may_declare(turn))
         if len(rows):
             part = turn.part(rows)
@@ -441,12 +468,12 @@ class Batch:
             self.air[turn.games] -= turn.load
 
     def _turn_back(self, turn: Turn, rows: Array) -> None:
-        """Turn the divers of these rows back, in the batch and in `turn`."""
+        """Turn back the divers of these rows of `turn`, in the batch and in `turn` itself."""
         turn.homeward[rows] = True
         self.homeward[turn.diver[rows]] = True
 
     def move(self, turn: Turn, sums: Array) -> None:
-        """Move by these sums of two dice; divers that come home bank their cargo.
+        """Move the divers by these sums of two dice; those that come home bank their cargo.
 
         `turn` then has the divers' new places. Raise ValueError for sums that two dice cannot show.
         """
@@ -458,34 +485,34 @@ class Batch:
         place, load, is_up = turn.place, turn.load, turn.homeward.view(np.int8)
         steps = np.maximum(sums - load, 0)
         taken = turn.of(self.taken)
-        # The spaces ahead of a diver are the bits above its own one, or below it on the way up.
-        window = taken >> (place + np.int8(BELOW_TRAIL + 1) - np.int8(AHEAD + 1) * is_up).astype(
-            U64
-        )
-        window &= U64(2**AHEAD - 1)
-        # `MOVES` is flat: direction and steps, then the window.
+        # The spaces ahead of a diver are the AHEAD bits above its own one, or below it on the way
+        # up; `is_up` is 0 or 1.
+        lowest_bit = place + np.int8(BELOW_TRAIL + 1) - np.int8(AHEAD + 1) * is_up
+        pattern = taken >> lowest_bit.astype(U64)
+        pattern &= U64(2**AHEAD - 1)
+        # `MOVES` is flat, of [direction, steps, pattern].
         index = (steps + np.int8(MOST_STEPS + 1) * is_up).astype(np.int64)
         index <<= AHEAD
-        index += window.view(np.int64)
+        index += pattern.view(np.int64)
         new_place = place + MOVES.take(index)
         home = np.flatnonzero((new_place <= 0) & turn.homeward)
         if len(home):
             if self.rules.home_empty_handed == "barred":
                 home = self._admitted(turn, home, new_place, taken)
             new_place[home] = HOME
-        stays = (new_place == place) & (load == 0)
+        is_quiet = (new_place == place) & (load == 0)
         # Leave the old space and hold the new one; the submarine and home are no spaces.
-        bits = U64(1) << (place + np.int8(BELOW_TRAIL)).astype(U64)
-        bits ^= U64(1) << (new_place + np.int8(BELOW_TRAIL)).astype(U64)
-        bits &= TRAIL_BITS
+        changed_bits = U64(1) << (place + np.int8(BELOW_TRAIL)).astype(U64)
+        changed_bits ^= U64(1) << (new_place + np.int8(BELOW_TRAIL)).astype(U64)
+        changed_bits &= TRAIL_BITS
         # `quiet` counts the turns in a row in which a diver without cargo stayed where it was.
         if turn.games is None:
             self.quiet += np.int8(1)
-            self.quiet *= stays
-            self.taken ^= bits
+            self.quiet *= is_quiet
+            self.taken ^= changed_bits
         else:
-            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * stays
-            self.taken[turn.games] = taken ^ bits
+            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * is_quiet
+            self.taken[turn.games] = taken ^ changed_bits
         self.place[turn.diver] = new_place
         if len(home):
             self._come_home(turn.part(home))
@@ -493,79 +520,88 @@ class Batch:
         turn.place = np.maximum(new_place, 0)
 
     def _admitted(self, turn: Turn, home: Array, new_place: Array, taken: Array) -> Array:
-        """Return the rows of `home` that may enter the submarine; the other divers stop before it.
+        """Return the rows of the divers that may enter the submarine; stop the others before it.
 
-        Divers without cargo are refused. Their places in `new_place` become the nearest free space,
-        but not one farther away than where they are.
+        Divers without cargo are refused. In `new_place` they get the free space that is nearest to
+        the submarine, but none farther away than where they are.
+
+        home   rows of `turn` whose divers have reached the submarine
+        taken  [divers] the spaces with divers, as bits
         """
         diver = turn.diver[home]
-        refused = turn.load[home] == 0
+        is_refused = turn.load[home] == 0
         if self.rules.barred_release == "never_this_dive":
-            self.barred[diver[refused]] = True
-            refused |= self.barred[diver]
-        rows = home[refused]
-        nearest = LOWEST_FREE[taken[rows] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)]
-        new_place[rows] = np.minimum(nearest, turn.place[rows])
-        admitted: Array = home[~refused]
+            # A diver that was refused once stays out in this dive, even if it has cargo later.
+            self.barred[diver[is_refused]] = True
+            is_refused |= self.barred[diver]
+        refused = home[is_refused]
+        # Space 1 is bit BELOW_TRAIL + 1; shifted, it is the lowest bit.
+        first_spaces = taken[refused] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)
+        new_place[refused] = np.minimum(LOWEST_FREE[first_spaces], turn.place[refused])
+        admitted: Array = home[~is_refused]
         return admitted
 
     def _come_home(self, turn: Turn) -> None:
-        """Bank the cargo of these divers, which have just come home."""
+        """Bank the cargo of these divers, which have just come home, and count them as home."""
         games, diver = turn.games, turn.diver
         self.bank[diver] |= self.carried[diver] & CHIP_BITS
         self.carried[diver] = 0
         self.load[diver] = 0
+        # What a game's divers breathe in a round falls by the units that are home now.
         self.breath[games] -= turn.load
-        # See `next_seats`: the bits of the seats at home count 8 each.
+        # `homes` is 8 × the bits of the seats at home, as the index of `next_seats` needs it.
         self.homes[games] += 8 << self.to_move[games]
         self.out[games] -= np.int8(1)
+        # The first diver at home has rank 1, the second one 2, and so on.
         self.home_rank[diver] = self.players - self.out[games]
 
     def units_here(self, turn: Turn) -> Array:
-        """Return the units on the divers' spaces: blank in the submarine and for divers at home."""
+        """Return the units on the divers' spaces; 0 for blanks, the submarine and home."""
         return self._flat_trail.take(turn.of(self._row) + turn.place)
 
     def may_drop(self, turn: Turn, units: Array) -> Array:
-        """Return which divers may drop something. Divers on a unit may take it instead.
+        """Return which divers may drop a unit: those with cargo on a blank.
 
-        units  as from `units_here`
+        units  the units on the divers' spaces, as from `units_here`; 0 is a blank
         """
         may: Array = (turn.load > 0) & (units == 0)
         if not self.rules.drop_last_after_turn:
+            # Having turned back, a diver keeps its last unit.
             may &= ~((turn.load == 1) & turn.homeward)
         return may
 
     def search(self, turn: Turn, policy: Policy) -> Array:
         """Let divers leave, take or drop, end the turn, and return the games whose dive is over."""
         units = self.units_here(turn)
-        on_unit = np.flatnonzero(units)
+        # Rows of `turn`: divers on a unit may take it, others with cargo may drop some of it.
+        may_take = np.flatnonzero(units)
         may_drop = np.flatnonzero(self.may_drop(turn, units))
-        # Row numbers of `turn`: divers on a unit may take it, and others may drop one.
-        taking = dropping = slots = _NOBODY
-        if len(on_unit):
-            part = turn.part(on_unit)
-            takes = policy.take(self, part, units[on_unit])
-            taking = on_unit[checked_answers(takes, part.diver, "b", "what the policy takes is")]
+        takers = droppers = slots = _NOBODY
+        if len(may_take):
+            part = turn.part(may_take)
+            takes = policy.take(self, part, units[may_take])
+            takers = may_take[checked_answers(takes, part.diver, "b", "what the policy takes is")]
         if len(may_drop):
             part = turn.part(may_drop)
             slots = self._checked_slots(policy.drop(self, part), part)
-            dropping = np.flatnonzero(slots >= 0)  # -1 is to leave
-        # All have answered before anything changes.
-        if len(taking):
-            self._take(turn.part(taking), units[taking])
-        if len(dropping):
-            self._drop(turn.part(may_drop[dropping]), slots[dropping])
-        self.decisions += len(on_unit) + len(may_drop)
+            drops = np.flatnonzero(slots >= 0)  # -1 is to leave
+            droppers, slots = may_drop[drops], slots[drops]
+        # Nothing changes before all have answered: a refused answer leaves the batch as it was.
+        if len(takers):
+            self._take(turn.part(takers), units[takers])
+        if len(droppers):
+            self._drop(turn.part(droppers), slots)
+        self.decisions += len(may_take) + len(may_drop)
         return self._end_turn(turn)
 
     def _end_turn(self, turn: Turn) -> Array:
         """Pass the turn to the next seats, and return the games whose dive is over.
 
-        A dive is over without air, or when all divers that are out have had a turn without any
-        change.
+        A dive is over when the air is used up, when all divers are home, or when all divers that
+        are out have stayed where they were in a turn in a row.
         """
-        # The branch without game numbers does the same for all games, and is faster.
         games = turn.games
+        # Both branches do the same. The first one, for all games, is faster without their numbers.
         if games is None:
             over = np.flatnonzero((self.air <= 0) | (self.quiet >= self.out))
             self.to_move = self._next_seats.take(self.homes + self.to_move)
@@ -576,26 +612,33 @@ class Batch:
 
     def _take(self, turn: Turn, units: Array) -> None:
         """Move these units from the divers' spaces to the end of their cargo."""
-        units = units & ~LAID
+        units = units & ~LAID  # a unit that is carried no longer counts as a laid pile
+        # `_row` has the index of each game's submarine in the flat trail.
         self._flat_trail[turn.of(self._row) + turn.place] = 0
+        # The first empty slot of a diver is the one after its load.
         self._flat_cargo[turn.diver * SLOTS + turn.load] = units
         self.load[turn.diver] += np.int8(1)
+        # `carried` sums up the chips and the worth of all units.
         self.carried[turn.diver] += units & SUMMED
         self.breath[turn.games] += np.int8(1)
         self.quiet[turn.games] = 0
 
     def _drop(self, turn: Turn, slots: Array) -> None:
-        """Lay the unit in each diver's slot on its space, and close the gap in its cargo."""
-        cargo = self.cargo.take(turn.diver, axis=0)
+        """Lay a unit of each diver's cargo on its space, and close the gap in the cargo.
+
+        slots  [divers] the index of the unit in the cargo. Units with one name are alike: of these
+               the first one is dropped, whichever was chosen
+        """
+        cargo = self.cargo.take(turn.diver, axis=0)  # [divers, SLOTS]
         rows = np.arange(len(slots))
-        # Units with one name are alike; the first one with the name of the chosen one is dropped.
         names = cargo & self.name_bits
-        first: Array = (names == names[rows, slots][:, None]).argmax(axis=1)
-        units = cargo[rows, first]
+        has_chosen_name = names == names[rows, slots][:, None]
+        dropped: Array = has_chosen_name.argmax(axis=1)  # the first True of each row
+        units = cargo[rows, dropped]
         self._flat_trail[turn.of(self._row) + turn.place] = units
         # Slots from the dropped one on get the unit of the slot after them.
         source = np.arange(SLOTS - 1)
-        source = source + (source >= first[:, None])
+        source = source + (source >= dropped[:, None])
         self.cargo[turn.diver, :-1] = cargo[rows[:, None], source]
         self.load[turn.diver] -= np.int8(1)
         self.carried[turn.diver] -= units & SUMMED
@@ -603,15 +646,21 @@ class Batch:
         self.quiet[turn.games] = 0
 
     def _checked_slots(self, slots: Array, turn: Turn) -> Array:
-        """Return the policy's slots; raise IllegalAction for one that a diver has not filled."""
+        """Return the units that a policy drops, if each of these divers has such a unit.
+
+        Otherwise raise IllegalAction, or ValueError for an array of another shape or type.
+
+        slots  [divers] the index of a unit in the cargo, or -1 to leave
+        """
         slots = checked_answers(slots, turn.diver, "i", "what the policy drops is")
-        wrong = np.flatnonzero((slots < -1) | (slots >= turn.load))
-        if len(wrong):
-            first_wrong = turn.part(wrong[:1])
+        wrong_rows = np.flatnonzero((slots < -1) | (slots >= turn.load))
+        if len(wrong_rows):
+            first_wrong = turn.part(wrong_rows[:1])
+            game = first_wrong.of(np.arange(self.games))[0]
             seat = SEAT_LETTERS[int(first_wrong.diver[0]) % self.players]
             raise IllegalAction(
-                f"game {first_wrong.of(np.arange(self.games))[0]}: seat {seat} cannot drop unit "
-                f"{slots[wrong[0]]} of {first_wrong.load[0]}; they count from 0, and -1 is to leave"
+                f"game {game}: seat {seat} cannot drop unit {slots[wrong_rows[0]]} of "
+                f"{first_wrong.load[0]}; they count from 0, and -1 is to leave"
             )
         return slots
 
@@ -657,32 +706,45 @@ class Batch:
     def _settle_orders(
         self, games: Array, trail: Array, place: Array, laid: StrandedCargo, policy: Policy
     ) -> None:
-        """Ask the policy for orders, and put the items of `laid` into them."""
-        runs = runs_of(laid, self.players)
+        """Ask the policy for the orders of stranded divers, and put their items into these orders.
+
+        games  the games whose dive has ended, as in the rows of `trail` and `place`
+        laid   the items of all stranded divers in pick-up order; changed in place
+        """
+        runs = runs_of(laid, self.players)  # a run has the items of one diver
         if self.rules.top_up_tail_piles and not self.by_chip:
-            for turn in range(self.players):
-                laying = runs.part(np.flatnonzero(runs.turn == turn))
-                rows = runs_to_ask_in_turn(self.rules, trail, place, laid, laying)
-                self._ask_orders(games, laid, laying.part(rows), policy)
+            # By these rules an order changes the room for the next diver's items. So the divers
+            # that lay first in their games are asked first, then those that lay second, and so on.
+            for number in range(self.players):
+                runs_of_number = runs.part(np.flatnonzero(runs.turn == number))
+                rows = runs_to_ask_in_turn(self.rules, trail, place, laid, runs_of_number)
+                self._ask_orders(games, laid, runs_of_number.part(rows), policy)
         else:
-            rows = runs_to_ask_at_once(self.rules, trail, laid, runs, laid.items & self.name_bits)
+            names = laid.items & self.name_bits
+            rows = runs_to_ask_at_once(self.rules, trail, laid, runs, names)
             self._ask_orders(games, laid, runs.part(rows), policy)
 
     def _ask_orders(self, games: Array, laid: StrandedCargo, runs: Runs, policy: Policy) -> None:
-        """Ask the policy for the orders of these runs, and put their items in `laid` into them."""
+        """Ask the policy for the orders of some divers, and put their items into these orders.
+
+        laid  the items of all stranded divers, one after another; changed in place
+        runs  where the items of each diver that is asked begin, and how many they are
+        """
         if not len(runs.first):
             return
         rows, seats = np.divmod(runs.diver, self.players)
-        most_items = int(runs.sizes.max())
-        # [runs, most items] where the items of a run are; entries beyond a run do not count.
-        index = np.minimum(runs.first[:, None] + np.arange(most_items), len(laid.items) - 1)
-        is_item = np.arange(most_items) < runs.sizes[:, None]
-        items = np.where(is_item, laid.items[index], U64(0))
         game_of_run = games[rows]
+        # The arrays below are [runs, most items]; `is_item` is False beyond the items of a run.
+        most_items = int(runs.sizes.max())
+        is_item = np.arange(most_items) < runs.sizes[:, None]
+        # The index of each item in `laid.items`, at most the last one, so that no index is outside
+        index = np.minimum(runs.first[:, None] + np.arange(most_items), len(laid.items) - 1)
+        items = np.where(is_item, laid.items[index], U64(0))
         orders = Orders(game_of_run, game_of_run * self.players + seats, items, runs.sizes)
         chosen = policy.order(self, orders)
         check_orders(orders, chosen, self.players)
-        laid.items[index[is_item]] = in_order(orders, chosen, items & self.name_bits)[is_item]
+        ordered_items = in_order(orders, chosen, items & self.name_bits)
+        laid.items[index[is_item]] = ordered_items[is_item]
         self.decisions += len(game_of_run)
 
     # What is known, and results
@@ -699,16 +761,18 @@ class Batch:
         return results_of(banks, self.values[games], self.rules.tiebreak, self.drowned[games])
 
     def part(self, games: Array) -> Batch:
-        """Return a new batch with copies of these games."""
+        """Return a new batch with copies of these games, numbered from 0 in this order."""
         other = Batch(self.rules, self.players, len(games))
+        # Arrays with a row for each game
         for name in ("to_move", "homes", "taken", "banked_earlier", "trail", "values", "drowned"):
             getattr(other, name)[:] = getattr(self, name)[games]
+        # The blocks of small counters have the games as their second dimension.
         other._counts[:] = self._counts[:, games]
         other._divers[:] = self._divers[:, games]
+        # Arrays with a row for each diver, of all games one after another
         for name in ("cargo", "carried", "bank"):
             other.by_seat(getattr(other, name))[:] = self.by_seat(getattr(self, name))[games]
-        # A game is idle before its first dive (0) and after its last one (DIVES + 1).
-        other.idle = int((other.dive % (DIVES + 1) == 0).sum())
+        other.idle = int(is_idle(other.dive).sum())
         return other
 
 
@@ -737,38 +801,55 @@ class Results:
 
 
 def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Results:
-    """Return the results for banks [games, seats], as bits, and values [games, 32]."""
+    """Return the points and placements of games by their banks.
+
+    banks     [games, seats] the chips that each seat brought home, as bits
+    values    [games, 32] of chip 1 to 32
+    tiebreak  the option of the rule set
+    drowned   see `Results`, to which it is passed on
+    """
     points = points_of(banks, values)
-    counts = levels(banks).astype(np.int64)
-    # Points come first; a tie key is below 2 ** 20. The comparison of a seat with itself gives 1.
-    keys = points << 20 | _tie_keys(points, counts, tiebreak)
+    level_counts = levels(banks).astype(np.int64)
+    # One number ranks a seat: its points, and below them a tie key, which has less than 20 bits.
+    keys = points << 20 | _tie_keys(points, level_counts, tiebreak)
+    # [games, seats, seats] compares each seat with each other one, and with itself.
     own, other = keys[:, :, None], keys[:, None, :]
-    halves = (own > other).sum(axis=2) + (own >= other).sum(axis=2) - 1
-    return Results(points, halves, drowned)
+    wins = (own > other).sum(axis=2)
+    wins_and_ties = (own >= other).sum(axis=2) - 1  # without the tie with itself
+    # A win is in both counts, and so it is 2 halves; a tie is 1.
+    return Results(points, wins + wins_and_ties, drowned)
 
 
 def points_of(banks: Array, values: Array) -> Array:
-    """Return the points [games, seats] of banks as bits, for values [games, 32]."""
-    octets = banks.astype("<u4")[..., None].view(np.uint8)
-    chips = np.unpackbits(octets, axis=-1, bitorder="little")
-    # For each game and seat the sum, over the chips of its bank, of their values.
-    points: Array = np.einsum("gsc,gc->gs", chips, values, dtype=np.int64)
+    """Return the points of banks: [games, seats].
+
+    banks   [games, seats] the chips as bits; chip 1 is the lowest bit
+    values  [games, 32] of chip 1 to 32
+    """
+    octets = banks.astype("<u4")[..., None].view(np.uint8)  # [games, seats, 4]
+    # [games, seats, chips]: 1 for each chip of the bank, otherwise 0
+    has_chip = np.unpackbits(octets, axis=-1, bitorder="little")
+    # For each game g and seat s, the sum of the values over the chips c of its bank
+    points: Array = np.einsum("gsc,gc->gs", has_chip, values, dtype=np.int64)
     return points
 
 
 def _tie_keys(points: Array, counts: Array, tiebreak: str) -> Array:
-    """Return [games, seats] the numbers that break ties of points: more is better.
+    """Return numbers that break ties of points, [games, seats]: the highest number wins.
 
-    counts  [games, seats, levels] how many chips of each level a seat has
+    counts  [games, seats, 4] how many chips of levels 1 to 4 a seat has
     """
     if tiebreak == "level4":
         return np.asarray(counts[:, :, 3])
     if tiebreak == "lexicographic":
-        # A level has 8 chips: higher levels count first if each has a digit of its own, below 16.
+        # The highest level counts first. Each count is a digit of its own of a number in base 16,
+        # because no level has more than 8 chips.
         return np.asarray(counts @ np.array([1, 16, 256, 4096]))
-    # top_level: the count at the highest level that any of the tied holds.
-    tied = points[:, :, None] == points[:, None, :]
-    is_held = (tied[..., None] & (counts[:, None] > 0)).any(axis=2)
-    # The index of the highest level: the first one from the end
-    top = 3 - is_held[:, :, ::-1].argmax(axis=2)
-    return np.take_along_axis(counts, top[..., None], 2)[..., 0]
+    # "top_level": the count at the highest level of which any of the tied seats has a chip.
+    is_tied = points[:, :, None] == points[:, None, :]  # [games, seats, other seats]
+    has_level = counts > 0
+    # [games, seats, levels]: True for a level of which a seat tied with this one has a chip
+    is_held = (is_tied[..., None] & has_level[:, None]).any(axis=2)
+    # `argmax` finds the first True, which is the highest level after the levels are reversed.
+    top_level = 3 - is_held[:, :, ::-1].argmax(axis=2)
+    return np.take_along_axis(counts, top_level[..., None], axis=2)[..., 0]

@@ -18,11 +18,13 @@ from .units import BELOW, SLOTS, WORTH_AT, Array, Orders
 
 _CHANCES = np.array(home_chances()[: SLOTS + 2])
 """[load, turns, distance] the chance to come home."""
-_FARTHEST = _CHANCES.shape[2]
+_DISTANCES = _CHANCES.shape[2]
 _PER_LOAD = _CHANCES[0].size
-_HOME = _CHANCES.ravel()
+_HOME_CHANCES = _CHANCES.ravel()
+"""The same table flat: the index is load × _PER_LOAD + turns × _DISTANCES + distance."""
 _MOST_BREATH = 49
 PER_BREATH = FULL_AIR + 1
+"""Entries of `TURNS_LEFT` for one number of carried units."""
 TURNS_LEFT = np.array(
     [
         min(-(-air // breath), MANY_TURNS) if breath else MANY_TURNS
@@ -34,11 +36,8 @@ TURNS_LEFT = np.array(
 
 In each round the air falls by the breath, so a seat has air / breath turns, rounded up.
 """
-_ROW = _FARTHEST * TURNS_LEFT
-"""The index of a row in a load's part of `_HOME`, by the index of `TURNS_LEFT`.
-
-The row has the chances for a number of turns, by distance.
-"""
+_TURNS_OFFSET = _DISTANCES * TURNS_LEFT
+"""The part turns × _DISTANCES of an index of `_HOME_CHANCES`, by the index of `TURNS_LEFT`."""
 
 
 class RandomPolicy(Policy):
@@ -49,8 +48,12 @@ class RandomPolicy(Policy):
         self._coins = np.zeros(0, bool)
 
     def _toss(self, count: int) -> Array:
-        """Return so many random booleans, from a stock that is drawn in large blocks."""
+        """Return so many random booleans.
+
+        Unused ones are kept for later calls, because many are drawn at once in less time.
+        """
         if len(self._coins) < count:
+            # Each byte gives eight booleans.
             octets = np.frombuffer(self._rng.bytes(max(4096, count)), np.uint8)
             self._coins = np.unpackbits(octets).view(bool)
         coins, self._coins = self._coins[:count], self._coins[count:]
@@ -63,21 +66,29 @@ class RandomPolicy(Policy):
         return self._toss(len(turn.diver))
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Return a random slot to drop for each diver, or -1 to leave."""
+        """Return for each diver a random unit to drop, by its index in the cargo, or -1 to leave.
+
+        Units with one name count as one action.
+        """
         # With one unit there are two actions: drop it (0) or leave (-1).
         slots: Array = self._toss(len(turn.diver)).astype(np.int64) - 1
         rows = np.flatnonzero(turn.load > 1)
-        names_upto = first_of_name(batch, turn.part(rows)).cumsum(axis=1)
-        # 0 is to leave, and n the n-th unit with a name of its own.
-        chosen = (self._rng.random(len(rows)) * (names_upto[:, -1] + 1)).astype(np.int64)
-        slots[rows] = np.where(chosen == 0, -1, (names_upto < chosen[:, None]).sum(axis=1))
+        # [rows, SLOTS]: how many different names there are up to each unit
+        name_counts = first_of_name(batch, turn.part(rows)).cumsum(axis=1)
+        action_counts = name_counts[:, -1] + 1  # one for each name, and to leave
+        # Choice 0 is to leave, and choice n the n-th name.
+        choices = (self._rng.random(len(rows)) * action_counts).astype(np.int64)
+        # The units with a count below n lie before the first unit with the n-th name.
+        slots_of_choices = (name_counts < choices[:, None]).sum(axis=1)
+        slots[rows] = np.where(choices == 0, -1, slots_of_choices)
         return slots
 
     orders = True
 
     def order(self, batch: Batch, orders: Orders) -> Array:
-        """Return a random order for each diver."""
-        # Sorting random keys gives a random order; 1 is above all of them.
+        """Return a random order of each diver's items, [divers, most items]."""
+        # To sort random keys, which are below 1, gives a random order. The entries beyond a diver's
+        # items have the key 1 and so stay behind them.
         keys = self._rng.random(orders.items.shape)
         keys[~orders.inside()] = 1
         chosen: Array = keys.argsort(axis=1)
@@ -85,18 +96,18 @@ class RandomPolicy(Policy):
 
 
 def first_of_name(batch: Batch, turn: Turn) -> Array:
-    """Return [divers, SLOTS]: which carried units are the first with their name.
+    """Return which carried units are the first with their name, as booleans [divers, SLOTS].
 
     These are the units that can be dropped: units with one name are alike, and a drop means the
     first.
     """
-    # The slot is the first dimension: numpy compares numbers faster that lie side by side.
+    # Both arrays are [SLOTS, divers], because numpy compares numbers that lie side by side faster.
     names = np.ascontiguousarray(batch.cargo.take(turn.diver, axis=0).T & batch.name_bits)
-    first = np.ascontiguousarray(BELOW[turn.load].T)
+    is_first = np.ascontiguousarray(BELOW[turn.load].T)  # True for each slot with a unit, so far
     for slot in range(1, int(turn.load.max(initial=0))):
-        for earlier_name in names[:slot]:
-            first[slot] &= names[slot] != earlier_name
-    return first.T
+        for earlier_names in names[:slot]:
+            is_first[slot] &= names[slot] != earlier_names
+    return is_first.T
 
 
 class SteadyPolicy(Policy):
@@ -116,78 +127,92 @@ class SteadyPolicy(Policy):
         self._drop_unit = constants.drop_unit
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        """Return which divers turn back: those with too small a chance to come home later."""
-        # `_HOME` is a flat table by load, turns and distance; `_ROW`, by breath and air, has the
-        # start of the row for the turns that are left.
-        row = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
-        row += batch.air[turn.games]
+        """Return which divers turn back.
+
+        They do if the chance to come home would be too small after one more turn downwards.
+        """
+        # The index of `_HOME_CHANCES`, a flat table, is the sum of a part for the load, one for the
+        # turns that are left, and the distance from the submarine.
+        breath_and_air = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
+        breath_and_air += batch.air[turn.games]
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
-        index += _ROW.take(row)
-        # The chance after one more turn downwards: farther away by the mean move, and with one
-        # turn less, hence one row of `_FARTHEST` distances less.
-        index += turn.place + (np.maximum(self._next_move - turn.load, 1) - _FARTHEST)
-        chance = _HOME.take(index, mode="wrap")
-        back: Array = chance < self._turn_back.take(batch.dive[turn.games])
+        index += _TURNS_OFFSET.take(breath_and_air)
+        # One more turn downwards: farther away by that move, and with one turn less, which is
+        # `_DISTANCES` entries before.
+        next_move = np.maximum(self._next_move - turn.load, 1)
+        index += turn.place + (next_move - _DISTANCES)
+        chance = _HOME_CHANCES.take(index)
+        turns_back: Array = chance < self._turn_back.take(batch.dive[turn.games])
         if not batch.rules.turn_needs_treasure:
-            back &= turn.load > 0
-        return back
+            turns_back &= turn.load > 0  # without cargo there is nothing to bring home
+        return turns_back
 
-    def _later(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
-        """Return where to look up the chances to come home, with the cargo as it is.
+    def _index_parts(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
+        """Return both parts of the index of each diver's chance to come home with its cargo.
 
-        The first array has indices of `_ROW`, the second has offsets in `_HOME`; a chance is at
-        `_HOME[offset + _ROW[index]]`.
+        The first part is the index of `_TURNS_OFFSET`, by what all divers breathe and the air. The
+        second is the part of the index of `_HOME_CHANCES` for the diver's load and place. With
+        parts b and p, the chance is `_HOME_CHANCES[p + _TURNS_OFFSET[b]]`.
         """
         breath = batch.breath[turn.games]
-        row = np.multiply(breath, PER_BREATH, dtype=np.int64)
+        breath_and_air = np.multiply(breath, PER_BREATH, dtype=np.int64)
         # All others breathe before this seat's next turn.
-        row += np.maximum(batch.air[turn.games] - breath + turn.load, 0)
-        index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
-        index += turn.place
-        return row, index
+        breath_and_air += np.maximum(batch.air[turn.games] - breath + turn.load, 0)
+        load_and_place = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
+        load_and_place += turn.place
+        return breath_and_air, load_and_place
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
-        """Return which divers take the unit on their space: those that expect more from it."""
-        row, index = self._later(batch, turn)
-        # Packed worths are twice the mean, so that they are whole numbers.
+        """Return which divers take the unit on their space.
+
+        They do if they expect clearly more points with it: the chance to come home, times the worth
+        of the cargo. The constants of the policy say how much more.
+        """
+        breath_and_air, load_and_place = self._index_parts(batch, turn)
+        # Packed units have twice their mean worth, which is a whole number.
         twice_points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
-        without = _HOME.take(index + _ROW.take(row))
-        without *= self._next_unit
-        without *= twice_points * 0.5
-        # The threshold of the first unit, by dive; plus 4 for a diver with a load, where it is 0.
-        without += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
-        # The same with one unit more on the diver, and one more that all breathe for.
-        index += _PER_LOAD
-        row += PER_BREATH
-        with_it = _HOME.take(index + _ROW.take(row))
+        # Multiplied in place: these arrays are as long as the batch.
+        least_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        least_points *= self._next_unit
+        least_points *= twice_points * 0.5
+        # For a first unit, a number for each dive; with a load, 0, which is 4 entries later.
+        least_points += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
+        # With the unit, the diver carries one unit more, and all together breathe for one more.
+        load_and_place += _PER_LOAD
+        breath_and_air += PER_BREATH
+        expected_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
         twice_points += (units >> WORTH_AT).view(np.int64)
-        with_it *= twice_points * 0.5
-        takes: Array = with_it > without
+        expected_points *= twice_points * 0.5
+        takes: Array = expected_points > least_points
         return takes
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Return the slot of each diver's poorest unit, or -1 to leave.
+        """Return the slot of the poorest unit of each diver that drops it, otherwise -1.
 
-        A diver drops it if it expects more points without it.
+        A diver drops it if it expects clearly more points without it. A constant of the policy says
+        how much more.
         """
-        row, index = self._later(batch, turn)
+        breath_and_air, load_and_place = self._index_parts(batch, turn)
         points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64) * 0.5
-        with_all = _HOME.take(index + _ROW.take(row))
-        with_all *= self._drop_unit
-        with_all *= points
-        index -= _PER_LOAD
-        row -= PER_BREATH
-        chance_without = _HOME.take(index + _ROW.take(row))
+        least_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        least_points *= self._drop_unit
+        least_points *= points
+        # Without the unit, the diver carries one unit less, and all together breathe for one less.
+        load_and_place -= _PER_LOAD
+        breath_and_air -= PER_BREATH
+        chance_without = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
         slots = np.full(len(turn.diver), -1)
-        # No unit is worth less than the 1.5 points of a chip of level 1. Only divers that would
-        # gain by dropping so little have their units compared.
-        rows = np.flatnonzero((chance_without * (points - 1.5) > with_all) & (turn.load > 1))
+        # No unit is worth less than a chip of level 1, 1.5 points. The units are compared only for
+        # divers that would drop so cheap a unit.
+        would_drop_cheapest = chance_without * (points - 1.5) > least_points
+        rows = np.flatnonzero(would_drop_cheapest & (turn.load > 1))
         if len(rows):
-            twice_points = (batch.cargo.take(turn.diver[rows], axis=0) >> WORTH_AT).view(np.int64)
-            twice_points[~BELOW[turn.load[rows]]] = 999  # above any unit's
-            poorest = twice_points.argmin(axis=1)
-            lost_points = twice_points[np.arange(len(rows)), poorest] * 0.5
-            drops = chance_without[rows] * (points[rows] - lost_points) > with_all[rows]
+            # [rows, SLOTS]; empty slots get a number above the worth of any unit.
+            twice_worth = (batch.cargo.take(turn.diver[rows], axis=0) >> WORTH_AT).view(np.int64)
+            twice_worth[~BELOW[turn.load[rows]]] = 999
+            poorest = twice_worth.argmin(axis=1)
+            lost_points = twice_worth[np.arange(len(rows)), poorest] * 0.5
+            drops = chance_without[rows] * (points[rows] - lost_points) > least_points[rows]
             slots[rows] = np.where(drops, poorest, -1)
         return slots
 
@@ -204,10 +229,11 @@ class BySeat(Policy):
 
     def _parts(self, turn: Turn) -> list[tuple[Policy, Array]]:
         """Return each policy that has divers to move, with the rows of those divers in `turn`."""
-        numbers = self.seats.reshape(-1)[turn.diver]
+        # `turn.diver` is game × seats + seat, the index in `seats` as a flat array.
+        policy_numbers = self.seats.reshape(-1)[turn.diver]
         parts = []
         for number, policy in enumerate(self._policies):
-            rows = np.flatnonzero(numbers == number)
+            rows = np.flatnonzero(policy_numbers == number)
             if len(rows):
                 parts.append((policy, rows))
         return parts
@@ -231,11 +257,17 @@ class BySeat(Policy):
         return slots
 
     def order(self, batch: Batch, orders: Orders) -> Array:
-        """Return each diver's order by its seat's policy; pick-up order if that has none."""
+        """Return each diver's order by the policy of its seat.
+
+        Divers of a policy without orders lay their items in pick-up order.
+        """
+        # In pick-up order an item's index is its place: 0, 1, 2 ... in each row.
         chosen = np.tile(np.arange(orders.items.shape[1]), (len(orders.games), 1))
-        numbers = self.seats.reshape(-1)[orders.diver]
+        # `orders.diver` is game × seats + seat, the index in `seats` as a flat array.
+        policy_numbers = self.seats.reshape(-1)[orders.diver]
         for number, policy in enumerate(self._policies):
-            rows = np.flatnonzero(numbers == number)
+            rows = np.flatnonzero(policy_numbers == number)
             if policy.orders and len(rows):
-                chosen[rows] = policy.order(batch, Orders(*(part[rows] for part in orders)))
+                orders_of_policy = Orders(*(array[rows] for array in orders))
+                chosen[rows] = policy.order(batch, orders_of_policy)
         return chosen

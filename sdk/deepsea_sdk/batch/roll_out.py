@@ -25,7 +25,7 @@ from deepsea_rules.state import GameState
 from deepsea_rules.view import View
 from deepsea_sdk.policies import TURNS, dice_length
 
-from .engine import Batch, Policy, Results, Turn, results_of, taken_bits
+from .engine import Batch, Policy, Results, Turn, is_idle, results_of, taken_bits
 from .units import (
     CHIP_BITS,
     SLOTS,
@@ -41,7 +41,7 @@ from .units import (
 )
 
 EndOf: TypeAlias = Literal["game", "dive"]
-_PLAYING = 0.75
+_LEAST_PLAYING = 0.75
 """Share of a batch that has to be playing; below it, the games that are over are removed."""
 
 
@@ -53,10 +53,10 @@ def roll_out_many(
     *,
     to_end_of: EndOf = "game",
 ) -> Results:
-    """Play a position so many times to the end of the game or of the dive: results [trials, seats].
+    """Play a position `trials` times with random dice, and return the results [trials, seats].
 
-    Of a view, the hidden values are dealt anew for each trial; those of a state stay as they are.
-    Dice are drawn at random; they belong to a seat's turn in a dive.
+    Hidden values of a view are dealt anew for each trial; those of a state stay as they are. Dice
+    are drawn for each turn of a seat in a dive, whatever the other seats do.
     """
     state = position.sample(rng) if isinstance(position, View) else position
     return play_on_many([state], draw_luck(position, rng, trials), policy, to_end_of=to_end_of)
@@ -70,14 +70,15 @@ def play_on_many(
     *,
     to_end_of: EndOf = "game",
 ) -> Results:
-    """Play on positions with the same rules and number of seats, each in some trials.
-
-    luck    deals and dice of all trials; the states' own values do not matter
-    trials  for each state the numbers of its trials; by default all of them
+    """Play each position to its end once for each of its trials, and return the results.
 
     The results have a row for each trial of the first state, then of the second, and so on. In a
-    state of phase "order", every seat that has not chosen an order yet lays its cargo in pick-up
+    state of phase "order", seats that have not chosen an order yet lay their cargo in pick-up
     order.
+
+    states  positions with the same rules and number of seats; their chip values are not used
+    luck    deals and dice of all trials
+    trials  for each state the numbers of its trials in `luck`; by default all of them
     """
     return _play_on(states, luck, policy, trials, to_end_of)[0]
 
@@ -85,10 +86,10 @@ def play_on_many(
 def end_dives_many(
     states: Sequence[GameState], luck: Luck, policy: Policy, trials: Sequence[Array] | None = None
 ) -> tuple[Results, Array]:
-    """Play on positions to the end of their dives, as `play_on_many`, and find the next starters.
+    """Play positions to the end of their dives; return the results and who begins the next dives.
 
-    The second value has for each row of the results the seat that begins the next dive, or -1 if
-    the game is over.
+    The arguments and the results are those of `play_on_many`. The second array has for each row of
+    the results the seat that begins the next dive, or -1 if the game is over.
     """
     return _play_on(states, luck, policy, trials, "dive")
 
@@ -100,9 +101,9 @@ def _play_on(
     trials: Sequence[Array] | None,
     to_end_of: EndOf,
 ) -> tuple[Results, Array]:
-    """Check the arguments, and return the results and the next starters as `end_dives_many` does.
+    """Return the results and the next starters of positions, as `end_dives_many` does.
 
-    Positions that have nothing to play on get their results at once; the rest is played as one
+    Positions that have nothing to play on get their results at once; all others are played as one
     batch.
     """
     if not states:
@@ -112,9 +113,11 @@ def _play_on(
     if len(trials) != len(states):
         raise ValueError(f"trials of {len(trials)} positions for {len(states)} positions")
     trial = np.concatenate(trials).astype(np.int64)
-    wrong = trial[(trial < 0) | (trial >= len(luck.values))]
-    if len(wrong):
-        raise ValueError(f"trial {wrong[0]} is none of the {len(luck.values)} that have luck")
+    wrong_trials = trial[(trial < 0) | (trial >= len(luck.values))]
+    if len(wrong_trials):
+        raise ValueError(
+            f"trial {wrong_trials[0]} is none of the {len(luck.values)} that have luck"
+        )
     banks = np.zeros((len(trial), states[0].players), U64)
     drowned = np.zeros((len(trial), DIVES, states[0].players), np.int8)
     starters = np.full(len(trial), -1)
@@ -139,7 +142,7 @@ def _play_on(
 
 
 def _after_orders(state: GameState) -> GameState:
-    """Return the state after its phase "order": all seats lay their cargo in pick-up order."""
+    """Return the state after its phase "order", if it is in that: all lay in pick-up order."""
     if state.phase == "order":
         state = state.clone()
         while state.phase == "order":
@@ -165,35 +168,28 @@ class _RollOuts:
         state = playing[0][0]
         self.banks, self.drowned = banks, drowned
         self.starters = starters
-        self.row = np.concatenate([rows for _, _, rows in playing])
-        """[games] the row of `banks` of each game, or -1 if the game has ended."""
+        self.result_row = np.concatenate([rows for _, _, rows in playing])
+        """[games] the row of each game in the arrays of results, or -1 if the game has ended.
+
+        A game that has ended stays in the batch, and plays on unnoticed, until it is removed.
+        """
         counts = [len(rows) for _, _, rows in playing]
         self.last_dive = np.repeat([last_dive for _, last_dive, _ in playing], counts)
         self.phase = np.repeat([state.phase for state, _, _ in playing], counts)
-        self.playing_count = len(self.row)
+        self.playing_count = len(self.result_row)
         self.batch = Batch(state.rules, state.players, self.playing_count)
-        self.dice = GivenDice(luck, trial[self.row], state.players)
+        self.dice = GivenDice(luck, trial[self.result_row], state.players)
         begin = 0
         for (state, _, _), count in zip(playing, counts, strict=True):
             put(self.batch, np.arange(begin, begin + count), state)
             begin += count
-        self.batch.values[:] = luck.values[trial[self.row]]
+        self.batch.values[:] = luck.values[trial[self.result_row]]
 
     def play(self, policy: Policy) -> None:
-        """Finish the current turn of each game, which may be in any phase, and play to the end."""
-        batch = self.batch
-        ended_dives = []
-        for phase in ("declare", "roll", "search"):
-            # Play the stages that the turns of these games still have.
-            turn = batch.turn(np.flatnonzero(self.phase == phase))
-            if phase == "declare":
-                batch.declare(turn, policy)
-            if phase != "search":
-                batch.move(turn, self.dice(batch, turn))
-            ended_dives.append(batch.search(turn, policy))
-        self._end_dives(np.concatenate(ended_dives), policy)
+        """Play all games to the end of their last dive."""
+        self._finish_turns(policy)
         while self.playing_count:
-            if self.playing_count < _PLAYING * self.batch.games:
+            if self.playing_count < _LEAST_PLAYING * self.batch.games:
                 self._remove_ended_games()
             batch = self.batch
             turn = batch.turn()
@@ -201,48 +197,79 @@ class _RollOuts:
             batch.move(turn, self.dice(batch, turn))
             self._end_dives(batch.search(turn, policy), policy)
 
-    def _end_dives(self, games: Array, policy: Policy) -> None:
-        """Begin the next dives of these games, and store the results of those that are over.
+    def _finish_turns(self, policy: Policy) -> None:
+        """Finish the turn that each position is in, from the phase that it is in."""
+        batch = self.batch
+        ended_dives = []
 
-        After its last dive only a game's banks count, so it needs no clean-up.
+        declaring = batch.turn(np.flatnonzero(self.phase == "declare"))
+        batch.declare(declaring, policy)
+        batch.move(declaring, self.dice(batch, declaring))
+        ended_dives.append(batch.search(declaring, policy))
+
+        rolling = batch.turn(np.flatnonzero(self.phase == "roll"))
+        batch.move(rolling, self.dice(batch, rolling))
+        ended_dives.append(batch.search(rolling, policy))
+
+        searching = batch.turn(np.flatnonzero(self.phase == "search"))
+        ended_dives.append(batch.search(searching, policy))
+
+        self._end_dives(np.concatenate(ended_dives), policy)
+
+    def _end_dives(self, games: Array, policy: Policy) -> None:
+        """End the dives of these games: begin the next ones, or store the results.
+
+        Games that have ended their last dive need no clean-up, because then only the banks count.
         """
         if not len(games):
             return
         batch = self.batch
         is_last = batch.dive[games] >= self.last_dive[games]
         batch.note_drowned(games[is_last])
-        self._note_starters(games[is_last])
-        over = batch.clean_up(games[~is_last], policy)
-        over = np.concatenate([games[is_last], over])
-        rows = self.row[over]  # -1 for games that play on for nothing
-        is_counted = rows >= 0
-        self.banks[rows[is_counted]] = batch.by_seat(batch.bank)[over[is_counted]]
-        self.drowned[rows[is_counted]] = batch.drowned[over[is_counted]]
-        self.playing_count -= int(is_counted.sum())
-        # They are opened anew and play on for nothing: that takes less time than to remove them.
-        self.row[over] = -1
+        self._store_starters(games[is_last])
+        without_chips = batch.clean_up(games[~is_last], policy)
+        over = np.concatenate([games[is_last], without_chips])
+        self._store_results(over)
+        # Games that are over begin anew, and play on unnoticed: to remove them from the batch after
+        # each dive would take more time.
         batch.open(over, 0, 0)
         self.dice.begin_dive(batch, games)
 
-    def _note_starters(self, games: Array) -> None:
-        """Store the seats that begin the next dives of games that have ended their last dive.
+    def _store_results(self, over: Array) -> None:
+        """Store the results of the games that have just ended.
+
+        Games that had ended before, and have played on since, are left out.
+        """
+        batch = self.batch
+        first_ended = over[self.result_row[over] >= 0]
+        rows = self.result_row[first_ended]
+        self.banks[rows] = batch.by_seat(batch.bank)[first_ended]
+        self.drowned[rows] = batch.drowned[first_ended]
+        self.playing_count -= len(first_ended)
+        self.result_row[first_ended] = -1
+
+    def _store_starters(self, games: Array) -> None:
+        """Store the seats that would begin the next dives of games that end with this dive.
 
         There is no next dive after the third one, nor if all chips have been brought home.
         """
-        rows, batch = self.row[games], self.batch
-        # The row is -1 for a game that is over and plays on for nothing.
+        batch = self.batch
+        rows = self.result_row[games]
+        is_counted = rows >= 0  # not a game that had ended before
         all_banked = np.bitwise_or.reduce(batch.by_seat(batch.bank)[games], axis=1)
-        has_next_dive = (rows >= 0) & (batch.dive[games] < DIVES) & (all_banked != CHIP_BITS)
+        has_next_dive = is_counted & (batch.dive[games] < DIVES) & (all_banked != CHIP_BITS)
         games = games[has_next_dive]
-        place, home = batch.by_seat(batch.place)[games], batch.by_seat(batch.home_rank)[games]
-        self.starters[rows[has_next_dive]] = next_starters(batch.rules, place, home)
+        place = batch.by_seat(batch.place)[games]
+        home_rank = batch.by_seat(batch.home_rank)[games]
+        self.starters[rows[has_next_dive]] = next_starters(batch.rules, place, home_rank)
 
     def _remove_ended_games(self) -> None:
-        """Make the batch smaller by the games that have ended."""
-        playing = np.flatnonzero(self.row >= 0)
+        """Replace the batch by one without the games that have ended."""
+        playing = np.flatnonzero(self.result_row >= 0)
         self.dice = self.dice.part(self.batch, playing)
         self.batch = self.batch.part(playing)
-        self.row, self.last_dive = self.row[playing], self.last_dive[playing]
+        self.result_row = self.result_row[playing]
+        self.last_dive = self.last_dive[playing]
 
 
 def put(batch: Batch, games: Array, state: GameState) -> None:
@@ -260,8 +287,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
     if state.phase in ("order", "over"):
         raise ValueError(f"a position in phase {state.phase} has no turn to play: {state}")
     trail, cargo = _packed_trail_and_cargo(batch, state)
-    # A game is idle before its first dive (0) and after its last one (DIVES + 1).
-    batch.idle -= int((batch.dive[games] % (DIVES + 1) == 0).sum())
+    batch.idle -= int(is_idle(batch.dive[games]).sum())
     batch.drowned[games] = 0  # unknown for earlier dives
     batch.dive[games] = state.dive
     batch.air[games] = state.air
@@ -300,11 +326,10 @@ def _packed_trail_and_cargo(batch: Batch, state: GameState) -> tuple[Array, Arra
     trail = np.zeros(WIDTH, U64)
     for space, unit in enumerate(state.trail):
         trail[space] = _number(batch, unit, f"space {space}", unit in state.laid)
-    # One slot always stays free: see `SLOTS`.
     cargo = np.zeros((state.players, SLOTS), U64)
     for seat, units in enumerate(state.cargo):
         owner = f"seat {SEAT_LETTERS[seat]}"
-        if len(units) >= SLOTS:
+        if len(units) >= SLOTS:  # the last slot always stays free
             raise ValueError(f"{owner}: {len(units)} units; up to {SLOTS - 1} are possible")
         for slot, unit in enumerate(units):
             cargo[seat, slot] = _number(batch, unit, owner)
@@ -389,18 +414,20 @@ def deal_many(rng: np.random.Generator, games: int) -> Array:
 
 
 def deal_unseen(view: View, rng: np.random.Generator, trials: int) -> Array:
-    """Return the values of the chips for so many trials, as `view.sample` deals them: [trials, 32].
+    """Return the values of chips 1 to 32 for so many trials: [trials, 32].
 
-    Values that the view knows are the same in all trials; the others are dealt at random within
-    their level.
+    Values that the view knows are the same in all trials. The others are dealt at random within
+    their level, as `view.sample` does for a single trial.
     """
     values = np.zeros((trials, len(CHIPS)), np.uint8)
     for level in LEVELS:
+        # The columns of the level's chips with a hidden value; chip 1 has column 0.
         hidden = [chip - 1 for chip in CHIPS if LEVEL_OF[chip] == level and chip not in view.known]
         if hidden:
-            # Sorting random keys gives a random order for each trial.
+            unseen_values = np.array(view.unseen(level), np.uint8)
+            # To sort random keys gives a random order of these values for each trial.
             order = rng.random((trials, len(hidden))).argsort(axis=1)
-            values[:, hidden] = np.array(view.unseen(level), np.uint8)[order]
+            values[:, hidden] = unseen_values[order]
     for chip, value in view.known.items():
         values[:, chip - 1] = value
     return values
@@ -445,10 +472,9 @@ class Luck(NamedTuple):
 
 
 def draw_luck(position: View | GameState, rng: np.random.Generator, trials: int) -> Luck:
-    """Return random luck for so many trials of a position.
+    """Return random deals and dice for so many trials of a position.
 
-    Of a view, the hidden values are dealt anew for each trial; of a state, the values stay as they
-    are.
+    Hidden values of a view are dealt anew for each trial; those of a state stay as they are.
     """
     length = dice_length(position.players)
     rolls = rng.integers(0, len(_SUMS), (trials, length), np.uint8)
@@ -460,10 +486,10 @@ def draw_luck(position: View | GameState, rng: np.random.Generator, trials: int)
 
 
 def given_luck(deals: Sequence[Sequence[int]], dice: Sequence[bytes]) -> Luck:
-    """Return the luck of trials from their deals and dice.
+    """Return the luck of trials whose deals and dice are given, as arrays.
 
-    deals  for each trial the values of the chips, as `GameState.values`
-    dice   for each trial its rolls, as from `dice_of`
+    deals  for each trial the values of all chips, as `GameState.values`
+    dice   for each trial its rolls, as from `dice_of`; trials may have different numbers of rolls
     """
     if len(deals) != len(dice):
         raise ValueError(f"{len(deals)} deals and dice for {len(dice)} trials")

@@ -54,10 +54,11 @@ LONGEST_APART = 3
 
 
 def checked_answers(answers: Array, requested: Array, kinds: str, subject: str) -> Array:
-    """Return `answers` if they have the shape of `requested` and one of the dtype kinds in `kinds`.
+    """Return `answers` if they are an array of the right shape and type; else raise ValueError.
 
-    Otherwise raise ValueError with a message that begins with `subject`. The kinds are numpy's: "b"
-    for booleans, "i" and "u" for whole numbers.
+    requested  an array with the shape that the answers must have
+    kinds      the allowed kinds of numpy's types: "b" for booleans, "i" and "u" for whole numbers
+    subject    the beginning of the error's message
     """
     if answers.shape != requested.shape or answers.dtype.kind not in kinds:
         expected_type = "bool" if kinds == "b" else "int"
@@ -75,37 +76,43 @@ def chip_bits(ids: Iterable[int]) -> int:
 
 @lru_cache(maxsize=4096)
 def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
-    """Return a unit as a number. Raise ValueError for a stack with too many chips for its fields.
+    """Return a unit as one number. Raise ValueError for a stack with too many chips for it.
 
-    With `by_chip`, the order field holds the chips themselves instead of their levels. `laid` sets
-    the bit of units that a stranded diver laid.
+    unit     the ids of its chips
+    by_chip  True if the number has to tell the order of the chips themselves, and not only that of
+             their levels
+    laid     True if a stranded diver laid the unit
     """
     longest = LONGEST_APART if by_chip else LONGEST
     if len(unit) > longest:
         raise ValueError(f"a stack of {len(unit)} chips; up to {longest} are possible")
     order = 0
-    for i, chip in enumerate(unit):
+    for place, chip in enumerate(unit):
         if by_chip:
-            # The highest bit of each six says that there is one.
-            order |= (32 + chip - 1) << _CHIP_BITS * i
+            # Six bits for each chip, the first one lowest: the highest bit, 32, says that there is
+            # a chip at this place, and the others are its id - 1.
+            order |= (32 + chip - 1) << _CHIP_BITS * place
         else:
+            # Two bits for each level, the last one lowest.
             order = order << _LEVEL_BITS | LEVEL_OF[chip] - 1
-    # Twice the mean value of a chip: level 1 has the values 0 to 3, each level 4 points more.
+    # Twice the mean value of a chip, to be a whole number: level 1 has the values 0 to 3, each
+    # further level 4 points more.
     twice_worth = sum(8 * LEVEL_OF[chip] - 5 for chip in unit)
-    # The four fields of the module's header.
+    # From the lowest bit on: 32 bits of chips, 22 of their order, 1 for `laid`, 9 of worth.
     return chip_bits(unit) | order << 32 | laid << 54 | twice_worth << 55
 
 
 def unpack(number: int, by_chip: bool) -> Unit:
-    """Return the unit of a number.
+    """Return the unit that `pack` made this number of.
 
-    Without `by_chip`, the number knows only the order of the levels, so chips of one level come by
-    their ids.
+    A number without `by_chip` tells only the order of the levels. The chips of one level are then
+    put in order of their ids.
     """
+    # The lowest 32 bits are the set of chips, the next 22 their order in the stack.
     ids = [chip for chip in CHIPS if number >> chip - 1 & 1]
     order = number >> 32 & 2**22 - 1
     if by_chip:
-        return Unit([(order >> _CHIP_BITS * i & 31) + 1 for i in range(len(ids))])
+        return Unit([(order >> _CHIP_BITS * place & 31) + 1 for place in range(len(ids))])
     # The last chip of the stack has the lowest bits.
     levels_from_last = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
     unused = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
@@ -126,36 +133,44 @@ def singles(by_chip: bool) -> Array:
 
 
 def name_bits(by_chip: bool) -> np.uint64:
-    """Return the mask of the bits that tell units with different names apart.
+    """Return a mask of packed units: two units have the same name if they agree in its bits.
 
-    Units with one name are equal under this mask.
+    A name tells the levels of a unit's chips in their order.
     """
-    # A name shows levels alone. There are eight chips of a level, so the upper two of the five
-    # bits of a chip are its level; the sixth bit says that there is a chip.
-    order = 0b111000111000111000 if by_chip else 2**22 - 1
+    # With `by_chip`, each chip has six bits: one that says that there is a chip, and five of its
+    # id - 1. There are eight chips of a level, so the upper two of these five are the level.
+    # Otherwise all 22 bits are levels.
+    order = 0b111000_111000_111000 if by_chip else 2**22 - 1
     return U64(order << 32) | WORTH_BITS
 
 
 def join_units(below: Array, above: Array, by_chip: bool) -> Array:
-    """Return units that lie on other units, each pair as one unit. Both may be blank."""
-    lower, upper = (below & ORDER_BITS) >> ORDER_AT, (above & ORDER_BITS) >> ORDER_AT
+    """Return for each pair of packed units one unit, with the chips of `above` after the others.
+
+    Each of the two may be blank.
+    """
+    order_below = (below & ORDER_BITS) >> ORDER_AT
+    order_above = (above & ORDER_BITS) >> ORDER_AT
     if by_chip:
-        # The first chip has the lowest bits, so the upper ones come above them.
-        order = lower | upper << (np.bitwise_count(below & CHIP_BITS) * U64(_CHIP_BITS))
+        # In the order field the first chip has the lowest bits: shift the chips above.
+        chips_below = np.bitwise_count(below & CHIP_BITS)
+        order = order_below | order_above << (chips_below * U64(_CHIP_BITS))
     else:
-        # The last chip has the lowest bits.
-        order = lower << (np.bitwise_count(above & CHIP_BITS) * U64(_LEVEL_BITS)) | upper
+        # In the order field the last chip has the lowest bits: shift the levels below.
+        chips_above = np.bitwise_count(above & CHIP_BITS)
+        order = order_below << (chips_above * U64(_LEVEL_BITS)) | order_above
     units: Array = (below & SUMMED) + (above & SUMMED)
     units |= order << ORDER_AT & ORDER_BITS
     return units
 
 
 def split_stacks(units: Array) -> tuple[Array, Array]:
-    """Take stacks apart: return their chips as units of one, and the number of chips of each stack.
+    """Return the chips of all units, each as a unit of its own, and how many are of each unit.
 
-    Only for units that were packed with `by_chip`; the chips come in their order in the stack.
+    The chips come in their order in the stacks. Only for units that were packed with `by_chip`.
     """
     order = (units & ORDER_BITS) >> ORDER_AT
+    # [units, LONGEST_APART]: the six bits of each chip, or 0 if the unit has fewer chips
     shifts = np.arange(LONGEST_APART, dtype=U64) * U64(_CHIP_BITS)
     chip_codes = order[:, None] >> shifts & U64(2**_CHIP_BITS - 1)
     is_chip = chip_codes != 0
@@ -168,32 +183,34 @@ _SINGLES_BY_CHIP = singles(by_chip=True)
 
 
 def levels(units: Array) -> Array:
-    """Return how many chips of levels 1, 2, 3 and 4 each unit has, in a further dimension of 4.
+    """Return how many chips of levels 1, 2, 3 and 4 each packed unit has: [..., 4].
 
     A blank has none.
 
-    units  the units that `take` gets, or a batch's `trail`, `cargo`, `carried` or `bank`
+    units  [...] the units that `take` gets, or a batch's `trail`, `cargo`, `carried` or `bank`
     """
-    # Chips lie by their ids, eight to a level: a byte of the chip bits is a level.
+    # The lowest 32 bits are the chips by their ids. A level has eight, so each byte is a level.
     octets: Array = units.astype("<u4")[..., None].view(np.uint8)
     counts: Array = np.bitwise_count(octets).view(np.int8)
     return counts
 
 
 def chips(units: Array) -> Array:
-    """Return how many chips each unit has: 0 for a blank, more than 1 for a stack.
+    """Return how many chips each packed unit has: 0 for a blank, more than 1 for a stack.
 
-    The units are those that `levels` reads.
+    units  the units that `take` gets, or a batch's `trail`, `cargo`, `carried` or `bank`
     """
     counts: Array = np.bitwise_count(units & CHIP_BITS).view(np.int8)
     return counts
 
 
 def worth(units: Array) -> Array:
-    """Return the mean worth in points of each unit, by the levels of its chips.
+    """Return the mean worth of each packed unit in points, by the levels of its chips.
 
-    A `bank` does not hold its worth, so it gives 0 here.
+    units  the units that `take` gets, or a batch's `trail`, `cargo` or `carried`; a `bank` does not
+           hold its worth, so it gives 0
     """
+    # Packed units have twice their worth, which is a whole number.
     points: Array = (units >> WORTH_AT) * 0.5
     return points
 
@@ -230,23 +247,24 @@ def stranded_cargo(
 ) -> StrandedCargo:
     """Return the items of all divers with cargo, in the order in which they are laid.
 
-    With `by_chip`, stacks fall apart and each chip is an item.
-
     place, load  [games, seats]
     cargo        [games, seats, SLOTS]
+    by_chip      True if stacks fall apart, so that each chip is an item
     """
     games, players = load.shape
-    row, seat = load.nonzero()
-    space = place[row, seat].astype(np.int64)
+    # The divers with cargo, game by game
+    game, seat = load.nonzero()
+    space = place[game, seat].astype(np.int64)
     if rules.drop_sequence == "farthest_first":
         space = -space  # ascending keys lay the farthest cargo first
-    # One sort by game and then by space: a game's keys are 2 * WIDTH apart, and spaces, with their
-    # sign, are closer together than that.
-    turn = (row * 2 * WIDTH + space).argsort()
-    row, seat = row[turn], seat[turn]
-    loads = load[row, seat]
-    items = cargo[row, seat][BELOW[loads]]
-    diver = (row * players + seat).repeat(loads)
+    # One key sorts by game and then by space: the spaces of one game, with their sign, differ by
+    # less than the 2 * WIDTH that lie between two games.
+    sequence = (game * 2 * WIDTH + space).argsort()
+    game, seat = game[sequence], seat[sequence]
+    loads = load[game, seat]
+    # [divers, SLOTS] becomes flat: the filled slots of all divers, one diver after another.
+    items = cargo[game, seat][BELOW[loads]]
+    diver = (game * players + seat).repeat(loads)
     if by_chip:
         items, sizes = split_stacks(items)
         diver = diver.repeat(sizes)
@@ -256,68 +274,89 @@ def stranded_cargo(
 def lay_and_close_gaps(
     rules: RuleSet, trail: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
-    """Return new trails [games, WIDTH], without blanks and with these items, and their last spaces.
+    """Return the trails of the next dive, [games, WIDTH], and the last space of each.
 
-    The items form piles of PILE_ITEMS behind the trail, unless the rules let them top up older
-    piles.
+    Blanks are removed. The stranded items form piles of PILE_ITEMS behind the trail, unless the
+    rules let them top up older piles first.
 
+    trail   [games, WIDTH] as it was when the dive ended
     items   [items] those of all games
     counts  [games] the number of items of each game
     """
     filled = trail != 0
     length = filled.sum(axis=1)
-    new = np.zeros_like(trail)
     old_spaces = _UP_TO[length]
-    new[old_spaces] = trail[filled]
+    new_trail = np.zeros_like(trail)
+    new_trail[old_spaces] = trail[filled]
     if rules.top_up_tail_piles:
-        return _top_up(new, length, items, counts, by_chip)
-    piles = (counts + PILE_ITEMS - 1) // PILE_ITEMS
+        return _top_up(new_trail, length, items, counts, by_chip)
+    piles = (counts + PILE_ITEMS - 1) // PILE_ITEMS  # [games], rounded up
     last = length + piles
+    new_spaces = _UP_TO[last] ^ old_spaces
+    new_trail[new_spaces] = _full_piles(items, counts, piles, by_chip) | LAID
+    return new_trail, last
+
+
+def _full_piles(items: Array, counts: Array, piles: Array, by_chip: bool) -> Array:
+    """Return piles of PILE_ITEMS items as units, [all piles], those of one game after another.
+
+    The last pile of a game has the items that are left over.
+
+    counts  [games] the number of items of each game
+    piles   [games] the number of piles that they need
+    """
     games = np.flatnonzero(counts)
     sizes = np.full(int(piles.sum()), PILE_ITEMS)
-    # The last pile of a game has the items that are over.
-    sizes[np.cumsum(piles[games]) - 1] += counts[games] - PILE_ITEMS * piles[games]
+    last_piles = np.cumsum(piles[games]) - 1
+    sizes[last_piles] += counts[games] - PILE_ITEMS * piles[games]
+    # [all piles, PILE_ITEMS]: the items of each pile, then blanks
     groups = np.zeros((len(sizes), PILE_ITEMS), U64)
     groups[BELOW[sizes, :PILE_ITEMS]] = items
-    pile = groups[:, 0]
-    for i in range(1, PILE_ITEMS):
-        pile = join_units(pile, groups[:, i], by_chip)
-    # The spaces that the new trail has beyond the old one
-    new[_UP_TO[last] ^ old_spaces] = pile | LAID
-    return new, last
+    units = groups[:, 0]
+    for number in range(1, PILE_ITEMS):
+        units = join_units(units, groups[:, number], by_chip)
+    return units
 
 
 def _top_up(
     trail: Array, length: Array, items: Array, counts: Array, by_chip: bool
 ) -> tuple[Array, Array]:
-    """Lay the items one by one, each on the first pile with room, as `cleanup` does for one game.
+    """Lay each item on the first pile with room; return the trails and the last space of each.
 
-    The trails have no blanks, and `length` spaces each; they are changed and returned with their
-    new last spaces. `counts` has the number of items of each game, `items` those of all games.
+    Older piles at the end of the trail are topped up first; then new piles are begun.
+
+    trail   [games, WIDTH] without blanks; changed in place
+    length  [games] the number of its spaces before
+    items   [items] those of all games, one game after another
+    counts  [games] the number of items of each game
     """
-    room = np.where(length[:, None] < _SPACES, PILE_ITEMS, older_rooms(trail))
-    first = counts.cumsum() - counts  # the index of each game's first item
-    for turn in range(counts.max(initial=0)):
-        game = np.flatnonzero(counts > turn)
-        item = items[first[game] + turn]
-        space = (room[game] > 0).argmax(axis=1)
-        # New piles hold so many items, older ones so many chips.
-        chips = np.bitwise_count(item & CHIP_BITS)
-        room[game, space] -= np.where(space <= length[game], chips, 1)
+    is_new_space = length[:, None] < _SPACES
+    # [games, WIDTH]: new piles have room for so many items, older ones for so many chips.
+    room = np.where(is_new_space, PILE_ITEMS, older_rooms(trail))
+    first_item = counts.cumsum() - counts
+    # Lay the first item of all games, then the second one, and so on.
+    for number in range(counts.max(initial=0)):
+        game = np.flatnonzero(counts > number)
+        item = items[first_item[game] + number]
+        space = (room[game] > 0).argmax(axis=1)  # the first space with room
+        chip_count = np.bitwise_count(item & CHIP_BITS)
+        room[game, space] -= np.where(is_new_space[game, space], 1, chip_count)
         trail[game, space] = join_units(trail[game, space], item, by_chip) | LAID
     return trail, (trail != 0).sum(axis=1)
 
 
 def older_rooms(trail: Array) -> Array:
-    """Return [games, WIDTH]: the room for chips on older piles that may be topped up, else 0.
+    """Return how many more chips fit on each space's pile if it may be topped up: [games, WIDTH].
 
-    These are the piles that stranded divers laid behind the last unit of any other kind.
+    These are the piles that stranded divers laid in earlier dives, at the end of the trail: after
+    them comes no other unit. All other spaces have 0.
     """
-    laid = (trail & LAID) != 0
-    last_fixed = np.where((trail != 0) & ~laid, _SPACES, 0).max(axis=1)
-    chips = np.bitwise_count(trail & CHIP_BITS).astype(np.int64)
-    room: Array = np.where(laid & (last_fixed[:, None] < _SPACES), PILE_ITEMS - chips, 0)
-    return np.maximum(room, 0)
+    is_laid = (trail & LAID) != 0
+    last_other_unit = np.where((trail != 0) & ~is_laid, _SPACES, 0).max(axis=1)
+    is_tail_pile = is_laid & (last_other_unit[:, None] < _SPACES)
+    chip_counts = np.bitwise_count(trail & CHIP_BITS).astype(np.int64)
+    room: Array = np.where(is_tail_pile, PILE_ITEMS - chip_counts, 0)
+    return np.maximum(room, 0)  # a pile of stacks may have more than PILE_ITEMS chips
 
 
 def next_starters(rules: RuleSet, place: Array, home_rank: Array) -> Array:
@@ -373,86 +412,101 @@ class Runs(NamedTuple):
 
 
 def runs_of(laid: StrandedCargo, players: int) -> Runs:
-    """Return the runs of all divers with items."""
+    """Return where the items of each diver are in `laid.items`, in which they form one run."""
     # A run begins where the diver is another one than before.
     first = np.flatnonzero(np.diff(laid.diver, prepend=-1))
     diver = laid.diver[first]
-    games = diver // players
     sizes = np.diff(first, append=len(laid.diver))
-    # The divers of one game lie side by side: the turn counts from the first of them.
-    turn = np.arange(len(first)) - np.searchsorted(games, games)
+    # The divers of one game lie side by side: count from the first of them.
+    games = diver // players
+    first_run_of_game = np.searchsorted(games, games)
+    turn = np.arange(len(first)) - first_run_of_game
     return Runs(first, sizes, diver, turn)
 
 
 def runs_to_ask_at_once(
     rules: RuleSet, trail: Array, laid: StrandedCargo, runs: Runs, name: Array
 ) -> Array:
-    """Return the indices of the runs whose divers are asked, where each item takes the same room.
+    """Return the indices of the runs whose divers have a choice of orders.
 
-    Then the number of items alone decides on which pile an item comes, whatever the orders of the
-    divers before. A diver has a choice if its items come on several piles and are not all alike.
+    Only for rules by which each item takes the same room: then a diver's piles do not depend on the
+    orders of the divers before it. A diver has a choice if its items go to several piles and do not
+    all have the same name.
 
-    name  [items] the bits of `laid.items` by which units with one name are equal
+    name  [items] the bits of `laid.items` that are equal for units with the same name
     """
-    row = np.repeat(np.arange(len(laid.counts)), laid.counts)
-    # The number of each item in its game, from 0
-    number = np.arange(len(row)) - (laid.counts.cumsum() - laid.counts)[row]
-    if rules.top_up_tail_piles:
-        # The items fill the older piles, then new ones; a pile is named by its space, or beyond
-        # WIDTH.
-        filled_upto = older_rooms(trail).cumsum(axis=1)[row]
-        beyond = number - filled_upto[:, -1]
-        older_pile = (filled_upto <= number[:, None]).sum(axis=1)
-        pile = np.where(beyond < 0, older_pile, WIDTH + beyond // PILE_ITEMS)
-    else:
-        pile = number // PILE_ITEMS
-    on_several_piles = pile[runs.first] != pile[runs.first + runs.sizes - 1]
-    differ = np.minimum.reduceat(name, runs.first) != np.maximum.reduceat(name, runs.first)
-    return np.flatnonzero(on_several_piles & differ)
+    pile = _piles_of_items(rules, trail, laid.counts)
+    last = runs.first + runs.sizes - 1
+    goes_to_several_piles = pile[runs.first] != pile[last]
+    # `reduceat` returns the lowest and the highest name of each run.
+    lowest_name = np.minimum.reduceat(name, runs.first)
+    highest_name = np.maximum.reduceat(name, runs.first)
+    return np.flatnonzero(goes_to_several_piles & (lowest_name != highest_name))
+
+
+def _piles_of_items(rules: RuleSet, trail: Array, counts: Array) -> Array:
+    """Return for each item a number of the pile that it goes to, which differs between piles.
+
+    Only for rules by which each item takes the same room.
+
+    trail   [games, WIDTH]
+    counts  [games] the number of items of each game, one game after another
+    """
+    game = np.repeat(np.arange(len(counts)), counts)
+    first_item = counts.cumsum() - counts
+    number_in_game = np.arange(len(game)) - first_item[game]
+    if not rules.top_up_tail_piles:
+        return number_in_game // PILE_ITEMS
+    # [items, WIDTH]: how many items fit on the older piles of the item's game up to each space
+    room_upto = older_rooms(trail).cumsum(axis=1)[game]
+    # The first space up to which the item still fits; items that come later begin new piles.
+    older_pile = (room_upto <= number_in_game[:, None]).sum(axis=1)
+    number_on_new_piles = number_in_game - room_upto[:, -1]
+    new_pile = WIDTH + number_on_new_piles // PILE_ITEMS
+    return np.where(number_on_new_piles < 0, older_pile, new_pile)
 
 
 def runs_to_ask_in_turn(
     rules: RuleSet, trail: Array, place: Array, laid: StrandedCargo, runs: Runs
 ) -> Array:
-    """Return the indices of runs whose divers are asked, where stacks take more room than chips.
+    """Return the indices of the runs whose divers have a choice of orders.
 
-    Then the piles depend on the orders of the divers before, which `laid` has already, and the
-    reference engine is asked about each diver.
+    For rules by which stacks take more room on an older pile than chips: then a diver's piles
+    depend on the orders of the divers before it. `laid` has to have these orders already.
 
     trail  [games, WIDTH]
     place  [games, seats]
     """
     players = place.shape[1]
-    asked_runs = []
+    runs_with_choice = []
     for run, diver in enumerate(runs.diver.tolist()):
+        # The reference engine decides, for a state with all fields that `has_choice` reads.
         game, seat = divmod(diver, players)
         state = GameState(rules, (), players)
         state.trail, state.laid = unpack_trail(trail[game], by_chip=False)
         state.place = place[game].tolist()
-        # [seats, items]: the items of each seat of the game
-        is_of_seat = laid.diver == game * players + np.arange(players)[:, None]
-        state.cargo = [
-            tuple(unpack(number, by_chip=False) for number in laid.items[items_of_seat].tolist())
-            for items_of_seat in is_of_seat
-        ]
-        # These fields are all that `has_choice` reads.
+        state.cargo = []
+        for diver_of_game in range(game * players, (game + 1) * players):
+            items = laid.items[laid.diver == diver_of_game].tolist()
+            state.cargo.append(tuple(unpack(item, by_chip=False) for item in items))
         if has_choice(state, seat):
-            asked_runs.append(run)
-    return np.array(asked_runs, np.int64)
+            runs_with_choice.append(run)
+    return np.array(runs_with_choice, np.int64)
 
 
 def check_orders(orders: Orders, chosen: Array, players: int) -> None:
-    """Raise IllegalAction unless `chosen` has each place of a diver's items once.
+    """Raise IllegalAction unless a policy has chosen each item of each diver once.
 
-    chosen  [divers, most items] places in pick-up order; those beyond a diver's items do not matter
+    chosen  [divers, most items] a row has the indices of the diver's items in the order in which
+            they are laid; entries beyond the number of its items are ignored
     """
     checked_answers(chosen, orders.items, "i", "what the policy orders is")
-    places = np.arange(chosen.shape[1])
-    # Sorted, an order that has each place once is 0, 1, 2 ...
-    ascending = np.sort(np.where(orders.inside(), chosen, places), axis=1)
-    wrong = np.flatnonzero((ascending != places).any(axis=1))
-    if len(wrong):
-        row = int(wrong[0])
+    indices = np.arange(chosen.shape[1])
+    # Sorted, a row that has each index once is 0, 1, 2 ...
+    ascending = np.sort(np.where(orders.inside(), chosen, indices), axis=1)
+    wrong_rows = np.flatnonzero((ascending != indices).any(axis=1))
+    if len(wrong_rows):
+        row = int(wrong_rows[0])
         items = chosen[row, : orders.sizes[row]].tolist()
         raise IllegalAction(
             f"game {orders.games[row]}: seat {SEAT_LETTERS[int(orders.diver[row]) % players]} "
@@ -461,21 +515,25 @@ def check_orders(orders: Orders, chosen: Array, players: int) -> None:
 
 
 def in_order(orders: Orders, chosen: Array, names: Array) -> Array:
-    """Return the items [divers, most items] in the orders that were chosen.
+    """Return the divers' items in the orders that were chosen: [divers, most items].
 
-    Units with one name are alike: where an order names several of them, they are laid in pick-up
-    order.
+    An order decides only which name is laid where: items with one name are alike, and are laid in
+    pick-up order among themselves.
 
-    names  [divers, most items] the bits of the items by which units with one name are equal
+    chosen  [divers, most items] the indices of the items, in pick-up order, that are laid one after
+            another; entries beyond the number of a diver's items are ignored
+    names   [divers, most items] the bits of the items that are equal for units with the same name
     """
     inside = orders.inside()
     chosen = np.where(inside, chosen, np.arange(inside.shape[1]))
-    # Entries beyond the items stay there, because no name is as large.
+    # Entries beyond the items stay behind them, because no name is as large as this number.
     names = np.where(inside, names, ~names.dtype.type(0))
-    # The k-th item in order of names goes to the k-th place in order of names. Both sorts are
-    # stable, so items with one name keep their pick-up order.
-    by_name = names.argsort(axis=1, kind="stable")
-    places = np.take_along_axis(names, chosen, 1).argsort(axis=1, kind="stable")
-    laid = np.empty_like(chosen)
-    np.put_along_axis(laid, places, by_name, 1)
-    return np.take_along_axis(orders.items, laid, 1)
+    # Sort the items by name, and the places by the name that is chosen for each: both have the same
+    # names, so the k-th of these items goes to the k-th of these places. Both sorts are stable, so
+    # items with one name keep their pick-up order.
+    items_by_name = names.argsort(axis=1, kind="stable")
+    chosen_names = np.take_along_axis(names, chosen, 1)
+    places_by_name = chosen_names.argsort(axis=1, kind="stable")
+    item_at_place = np.empty_like(chosen)
+    np.put_along_axis(item_at_place, places_by_name, items_by_name, 1)
+    return np.take_along_axis(orders.items, item_at_place, 1)
