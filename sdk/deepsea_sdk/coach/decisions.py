@@ -111,10 +111,10 @@ def judge(decision: PlayedDecision, effort: Effort) -> Judgement:
 
 
 def judge_many(decisions: Iterable[PlayedDecision], effort: Effort) -> list[Judgement]:
-    """Judge decisions with the same rules and seats, in less time than one by one.
+    """Return a judgement of each decision; all are with the same rules and number of seats.
 
-    Trials go in rounds: each round has the next trials of all races that are not settled, as one
-    batch.
+    Trials go in rounds. Each round tries out, as one batch, the next trials of all decisions that
+    need more: that takes less time than to judge one after another.
     """
     judgements = [_OpenJudgement(decision) for decision in decisions]
     unsettled = judgements
@@ -123,13 +123,17 @@ def judge_many(decisions: Iterable[PlayedDecision], effort: Effort) -> list[Judg
         if not unsettled:
             return [judgement.result() for judgement in judgements]
         requests = [judgement.trials(judgement.race.next_trials(effort)) for judgement in unsettled]
-        for judgement, scores in zip(unsettled, try_out(requests), strict=True):
+        for judgement, scores_by_option in zip(unsettled, try_out(requests), strict=True):
+            # Only the scores of the seat that decided count.
             mover = judgement.decision.view.to_move
-            judgement.race.add([by_seat[mover] for by_seat in scores], effort)
+            judgement.race.add([by_seat[mover] for by_seat in scores_by_option], effort)
 
 
 def try_out(requests: Sequence[Trials]) -> list[Scores]:
-    """Return the scores of trials, in batches where numpy is installed."""
+    """Return the scores of each request's trials, in batches if numpy is installed.
+
+    All requests have the same rules and number of seats.
+    """
     try:
         from .batched_roll_outs import scores
     except ModuleNotFoundError as error:
@@ -163,7 +167,7 @@ class _OpenJudgement:
         return Trials(decision.view, decision.stream, numbers, states, decision.view.dive)
 
     def result(self) -> Judgement:
-        """Return the judgement; the race has to be over."""
+        """Return the finished judgement; the race of the options has to be over."""
         race, actions = self.race, self.decision.options
         kind = self.decision.view.kind
         assert kind is not None  # there is a choice
@@ -267,33 +271,43 @@ class Race:
         return len(self.scores[self.running[0]])
 
     def next_trials(self, effort: Effort) -> range:
-        """Return the trials that the options in the race need next; none if the race is over.
+        """Return the numbers of the next trials of all options in the race; none if it is over.
 
-        The number of trials doubles each time, so a race has few rounds and is settled not much too
-        late.
+        The number of trials doubles in each round, so that a race has few rounds and does not go on
+        for long after it could have been settled.
         """
         if self.settled or len(self.running) < 2:
             return range(0)
-        return range(self.done, min(max(effort.fewest, 2 * self.done), effort.most))
+        done_after_round = min(max(effort.fewest, 2 * self.done), effort.most)
+        return range(self.done, done_after_round)
 
     def add(self, by_option: Sequence[Sequence[int]], effort: Effort) -> None:
-        """Add the scores of the next trials, for each option in the race."""
+        """Add the scores of the next trials of each option in the race, and settle what can be.
+
+        by_option  the scores of each option in `running`
+        """
         for option, new_scores in zip(self.running, by_option, strict=True):
             self.scores[option].extend(new_scores)
         if self.done < effort.most:
             self._settle(effort.precision)
 
     def _settle(self, precision: float) -> None:
-        """Drop options that are clearly behind; set `settled` if all others are known well."""
+        """Drop the options that are clearly behind the best one, and set `settled`.
+
+        The race is settled if the distance of each other option from the best one is known with
+        this precision; that of the chosen option twice as well if it may pass a threshold.
+        """
         best = self.best
         self.settled = True
-        for option in [option for option in self.running if option != best]:
+        rivals = [option for option in self.running if option != best]
+        for option in rivals:
             gap = self.gap(best, option)
-            is_near_step = any(abs(gap.mean - step) < gap.error for step in self.steps)
-            if option == self.chosen and is_near_step and gap.error > precision / 2:
+            # `gap.error` is SURE standard errors, so these are more than BEHIND of them.
+            is_clearly_behind = gap.mean * SURE > BEHIND * gap.error
+            may_pass_threshold = any(abs(gap.mean - step) < gap.error for step in self.steps)
+            if option == self.chosen and may_pass_threshold and gap.error > precision / 2:
                 self.settled = False
-            # More than BEHIND standard errors; the error of the interval is SURE of them.
-            elif gap.mean * SURE > BEHIND * gap.error:
+            elif is_clearly_behind:
                 self.running.remove(option)
             elif gap.error > precision:
                 self.settled = False
@@ -322,40 +336,51 @@ class Race:
         return self.gap(best, self.chosen) if best != self.chosen else Estimate(0.0, 0.0)
 
     def loss(self) -> Estimate:
-        """Return what the chosen option lost, without the bias of picking the best of noisy means.
+        """Return how much score the chosen option lost against the best one, without bias.
 
-        One half of the trials says which option is best, and the other half how far the chosen
-        option is behind it; then the halves change places. So noise makes no losses on average.
-        Where options are nearly level a loss is a little too low, because a half may pick the wrong
-        one.
+        The best of several noisy means is on average too high. Therefore one half of the trials
+        picks the best option, and the other half measures how far the chosen option is behind it;
+        then the halves change places. Where options are nearly equal a loss is a little too low,
+        because a half may pick a wrong one.
         """
         rivals = sorted({*self.running, self.chosen})
-        common = min(len(self.scores[option]) for option in rivals)
-        if len(rivals) < 2 or common < 2:
+        # Options that have been dropped have fewer trials: compare those that all rivals have.
+        common_trials = min(len(self.scores[option]) for option in rivals)
+        if len(rivals) < 2 or common_trials < 2:
             return Estimate(0.0, 0.0)
-        trials_of_halves = [
-            {option: self.scores[option][start:common:2] for option in rivals} for start in (0, 1)
-        ]
-        halves = []
-        for picks, measures in (trials_of_halves, trials_of_halves[::-1]):
-            best = max(rivals, key=lambda option: sum(picks[option]))
-            pairs = zip(measures[best], measures[self.chosen], strict=True)
-            halves.append(interval([high - low for high, low in pairs], self.scale, doubt=0))
-        first, second = halves
+        even_trials = {option: self.scores[option][0:common_trials:2] for option in rivals}
+        odd_trials = {option: self.scores[option][1:common_trials:2] for option in rivals}
+        first = self._measured_loss(even_trials, odd_trials)
+        second = self._measured_loss(odd_trials, even_trials)
         error = sqrt(first.error * first.error + second.error * second.error) / 2
         return Estimate((first.mean + second.mean) / 2, error)
 
+    def _measured_loss(
+        self, picking: Mapping[int, Sequence[int]], measuring: Mapping[int, Sequence[int]]
+    ) -> Estimate:
+        """Return how far the chosen option is behind the best one.
+
+        picking    scores by option that say which option is the best; of equal ones the first
+        measuring  scores of other trials, by which the distance is measured
+        """
+        best = max(picking, key=lambda option: sum(picking[option]))
+        pairs = zip(measuring[best], measuring[self.chosen], strict=True)
+        differences = [best_score - chosen_score for best_score, chosen_score in pairs]
+        return interval(differences, self.scale, doubt=0)
+
 
 def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Estimate:
-    """Return the mean of some trials with its interval; a number equal to `scale` is a score of 1.
+    """Return the mean score of some trials with its 95 % interval.
 
-    doubt  added to the sum of squares, as if there had been two more trials, half a score below the
-           mean and above it: a few trials that agree do not make a difference certain
+    numbers  the result of each trial, in units of which `scale` are a score of 1
+    doubt    added to the sum of squared scores, so that a few trials that agree do not make the
+             mean certain: 0.5 is as two more trials, half a score above the mean and below it
     """
     count = len(numbers)
     total = sum(numbers)
     squares = sum([number * number for number in numbers])
-    # The sum of squared distances from the mean
+    # The sum of squared distances from the mean: until the division in whole numbers, so that it is
+    # the same on every machine.
     square_sum = (squares * count - total * total) / count + doubt * scale * scale
     standard_error = sqrt(square_sum / count / count)
     return Estimate(total / count / scale, SURE * standard_error / scale)
@@ -452,12 +477,15 @@ def known_to_any(state: GameState) -> dict[int, int]:
 
 
 def rolls(before: Outlook) -> Iterator[tuple[int, int, Outlook]]:
-    """Yield each sum that may be rolled in phase "roll", its ways of nine, and what follows."""
+    """Yield each sum of two dice, how many of the nine rolls have it, and the outlook after it.
+
+    before  an outlook in phase "roll"
+    """
     for total, ways in WAYS.items():
         state = before.state.clone()
-        # Any two dice of this sum do: only the sum moves a diver.
-        first = min(FACES[-1], total - FACES[0])
-        state.unchecked_move(first, total - first)
+        # Only the sum moves a diver, so any two faces with this sum do.
+        first_face = min(FACES[-1], total - FACES[0])
+        state.unchecked_move(first_face, total - first_face)
         yield total, ways, Outlook(state, before.known)
 
 
@@ -474,57 +502,73 @@ _NINE = 9
 
 
 def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Estimate]]:
-    """Return each seat's luck in rolls and reveals of a game, by roll-outs of each outcome.
+    """Return for each of these rolls and reveals the luck that it was for each seat.
 
-    chances  the steps, each with the stream of its trials' luck
+    Luck is the score after the step, less the score that was expected before it. Both are measured
+    by roll-outs.
+
+    chances  the steps, each with the source of the luck of its trials
+    trials   the number of roll-outs of each outlook
     """
-    # The luck is a sum of scores with these weights: +1 for what came, less the mean of a roll.
-    weighted = [
-        _weighted_outcomes(step) if step.kind == "roll" else [(-1, step.before), (1, step.after)]
-        for step, _ in chances
-    ]
+    # A step's luck is the sum of the scores of these outlooks, each times its weight.
+    weighted_of_steps: list[list[tuple[int, Outlook]]] = []
+    for step, _ in chances:
+        if step.kind == "roll":
+            weighted_of_steps.append(_weighted_outcomes(step))
+        else:
+            weighted_of_steps.append([(-1, step.before), (1, step.after)])
     requests = [
         Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
-        for (step, stream), outlooks in zip(chances, weighted, strict=True)
-        for _, outlook in outlooks
+        for (step, stream), weighted in zip(chances, weighted_of_steps, strict=True)
+        for _, outlook in weighted
     ]
-    # In the order of the requests; each has a single state, whose scores are at index 0.
-    scores = iter(try_out(requests))
-    return [
-        _luck(step, [(weight, next(scores)[0]) for weight, _ in outlooks])
-        for (step, _), outlooks in zip(chances, weighted, strict=True)
-    ]
+    scores = iter(try_out(requests))  # in the order of the requests
+    luck = []
+    for (step, _), weighted in zip(chances, weighted_of_steps, strict=True):
+        # Each request has a single state, whose scores are at index 0.
+        weighted_scores = [(weight, next(scores)[0]) for weight, _ in weighted]
+        luck.append(_luck_of_step(step, weighted_scores))
+    return luck
 
 
-def _luck(step: Step, scores: Sequence[tuple[int, Sequence[Sequence[int]]]]) -> list[Estimate]:
-    """Return the luck of each seat in a step, from the weights and scores of its outcomes.
+def _luck_of_step(
+    step: Step, weighted_scores: Sequence[tuple[int, Sequence[Sequence[int]]]]
+) -> list[Estimate]:
+    """Return the luck of each seat in a step: the weighted sum of the scores of its outcomes.
 
-    Without outcomes, because all are the same, the luck is 0.
+    Without outcomes, because all sums of the dice lead to the same position, the luck is 0.
+
+    weighted_scores  for each outcome its weight, and its scores by seat and trial
     """
     players = step.after.state.players
-    if not scores:
+    if not weighted_scores:
         return [Estimate(0.0, 0.0)] * players
-    # The weights of a roll are ninths.
+    # A score of 1 is `ONE` for each other seat; the weights of a roll are ninths.
     scale = (players - 1) * ONE * (_NINE if step.kind == "roll" else 1)
     luck = []
     for seat in range(players):
-        weighted = [[weight * score for score in by_seat[seat]] for weight, by_seat in scores]
-        by_trial = [sum(trial) for trial in zip(*weighted, strict=True)]
+        # By outcome and trial, then summed over the outcomes for each trial
+        weighted = [
+            [weight * score for score in by_seat[seat]] for weight, by_seat in weighted_scores
+        ]
+        by_trial = [sum(scores_of_trial) for scores_of_trial in zip(*weighted, strict=True)]
         luck.append(interval(by_trial, scale, doubt=0))
     return luck
 
 
 def _weighted_outcomes(step: Step) -> list[tuple[int, Outlook]]:
-    """Return the different positions after a roll with their weights in ninths; none if all agree.
+    """Return the different outlooks after a roll, each with its weight in ninths.
 
-    A weight is 9 for the sum that came, less the number of ways to roll the sum. Sums that lead to
-    the same position are joined.
+    The sum of the weighted scores is the score after the roll that came, less the mean over all
+    nine rolls. So the sum of the dice that came has the weight 9, and each sum loses the number of
+    rolls that have it. If all sums lead to the same position, no outlook is returned.
     """
     assert step.dice is not None
-    rolled = sum(step.dice)
+    rolled_sum = sum(step.dice)
     outcomes: list[tuple[int, Outlook]] = []
     for total, ways, after in rolls(step.before):
-        weight = (_NINE if total == rolled else 0) - ways
+        weight = (_NINE if total == rolled_sum else 0) - ways
+        # Sums that lead to the same position are one outcome, with the sum of their weights.
         for index, (other_weight, other) in enumerate(outcomes):
             if other.state == after.state:
                 outcomes[index] = (other_weight + weight, other)

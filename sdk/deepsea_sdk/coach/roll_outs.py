@@ -52,17 +52,18 @@ Scores: TypeAlias = Sequence[Sequence[Sequence[int]]]
 
 
 def one_by_one(trials: Trials) -> Scores:
-    """Return the scores of trials, played one after another without numpy."""
+    """Return the scores of trials by state, seat and trial, played one by one without numpy."""
     by_trial = []
     for number in trials.numbers:
         luck = trials.stream.luck(number)
         values = trials.view.sample(luck).values
         by_state = []
+        # All states are played on with the same chip values and dice.
         for position in trials.states:
             state = position.clone()
             state.values = values
             play_on(state, luck.dice, steady, trials.dive)
-            by_state.append(_scores(state, trials.dive))
+            by_state.append(_scores_at_dive_end(state, trials.dive))
         by_trial.append(by_state)
     # From [trial][state][seat] to [state][seat][trial]
     return [
@@ -71,34 +72,39 @@ def one_by_one(trials: Trials) -> Scores:
     ]
 
 
-def _scores(state: GameState, dive: int) -> list[int]:
-    """Return the score of each seat at the end of a dive, by the leads over the other seats."""
+def _scores_at_dive_end(state: GameState, dive: int) -> list[int]:
+    """Return the score of each seat by its leads over the other seats.
+
+    state  at the start of the next dive, or over
+    dive   the dive that has ended
+    """
     if state.phase == "over":
-        return [half * (ONE // 2) for half in halves(state)]
+        return [seat_halves * (ONE // 2) for seat_halves in halves(state)]
     players = state.players
     shares = lead_shares(players, dive)
     # The place of each seat in the order of turns of the next dive
     turns = [(seat - state.to_move) % players for seat in range(players)]
-    seats = list(zip(turns, state.points(), strict=True))
-    # The sums include each seat against itself, which counts half a win.
-    return [
-        sum(
-            [shares[turn - other_turn][points - other_points] for other_turn, other_points in seats]
-        )
-        - ONE // 2
-        for turn, points in seats
-    ]
+    points = state.points()
+    scores = []
+    for own_turn, own_points in zip(turns, points, strict=True):
+        total = 0
+        for other_turn, other_points in zip(turns, points, strict=True):
+            total += shares[own_turn - other_turn][own_points - other_points]
+        # The seat itself is among the others, and counts half a win.
+        scores.append(total - ONE // 2)
+    return scores
 
 
 def halves(state: GameState) -> Sequence[int]:
-    """Return for each seat of a finished game 2 for each seat it is ahead of, 1 for a tie.
+    """Return the placement of each seat of a finished game, counted in halves of a seat.
 
-    No seat has forfeited: in roll-outs all seats play to the end.
+    A seat has 2 for each seat that it is ahead of, and 1 for each that it is tied with. No seat has
+    forfeited: in roll-outs all seats play to the end.
     """
     points = state.points()
     ascending = sorted(points)
-    if len(set(ascending)) == len(ascending):
-        return [2 * ascending.index(own) for own in points]  # no ties
+    if len(set(ascending)) == len(ascending):  # no ties
+        return [2 * ascending.index(own_points) for own_points in points]
     return halves_ahead(final_result(state.rules.tiebreak, state.bank, state.values).placements)
 
 
@@ -126,18 +132,20 @@ LEADS: Mapping[int, tuple[Lead, Lead]] = {
 
 @cache
 def lead_shares(players: int, dive: int) -> Sequence[Sequence[int]]:
-    """Return a table of how often a seat is ahead of another one in the end, in parts of `ONE`.
+    """Return a table of how often a seat ends ahead of another one, by its lead after a dive.
 
-    The first index says how many turns later the seat moves in the next dive, the second is its
-    lead in points. Both may be negative, as indices that count from the end.
+    The first index is by how many turns the seat moves later in the next dive, the second its lead
+    in points. Both may be negative. A share of `ONE` is always, 0 never.
     """
     highest_points = sum(map(sum, map(values_of_level, LEVELS)))
-    spread, turn = LEADS[players][dive - 1]
-    # Index -1 is the last entry: numbers below 0 follow those from 0 on.
+    spread, points_per_turn = LEADS[players][dive - 1]
+    # Negative numbers follow the others, since index -1 is the last entry of a list.
     leads = (*range(highest_points + 1), *range(-highest_points, 0))
+    turns = (*range(players), *range(1 - players, 0))
+    # The logistic curve of the lead
     return [
-        [round(ONE / (1 + exp(-(lead - turn * turns_later) / spread))) for lead in leads]
-        for turns_later in (*range(players), *range(1 - players, 0))
+        [round(ONE / (1 + exp(-(lead - points_per_turn * later) / spread))) for lead in leads]
+        for later in turns
     ]
 
 
