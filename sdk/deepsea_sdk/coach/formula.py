@@ -70,33 +70,37 @@ The variance of its value is 1.25.
 
 
 class _Prospect(NamedTuple):
-    """Cargo that a seat may still bring home in this dive: chance, points, and doubt."""
+    """Cargo that a seat may still bring home in this dive."""
 
     chance: float
+    """The chance that it comes home with it."""
     points: float
+    """The mean worth of the cargo."""
     doubt: float
+    """Addition to the square of the spread of leads if it comes home."""
 
 
 _NOTHING = _Prospect(0.0, 0.0, 0.0)
 
 
 def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
-    """Return for each outcome of one chance event the placement score that each seat may expect.
+    """Return the expected placement scores of all seats, for each outcome of one chance event.
 
-    outlooks  positions that differ only in the place of the seat that rolled, or in known values
+    outlooks  the outcomes; they differ only in the place of the seat that rolled, or in the values
+              that are known
     """
-    # Everything that does not depend on the roll is computed once for all sums of it.
-    by_position: dict[tuple[object, ...], _CachedScores] = {}
+    # All sums of a roll share one cache, because only the place of the seat that rolled differs.
+    cache_by_event: dict[tuple[object, ...], _CachedScores] = {}
     scores = []
     for state, known in outlooks:
         if state.phase == "over" or (state.phase == "order" and state.dive == DIVES):
             scores.append(final_scores(state, known))
             continue
-        # The outcomes of one event share the object `known`, or differ in it.
+        # The sums of a roll have the same object `known`; revealed values have one for each case.
         key = id(known), state.dive, state.phase
-        if key not in by_position:
-            by_position[key] = _CachedScores(state, known)
-        scores.append(by_position[key].scores(state))
+        if key not in cache_by_event:
+            cache_by_event[key] = _CachedScores(state, known)
+        scores.append(cache_by_event[key].scores(state))
     return scores
 
 
@@ -112,15 +116,19 @@ class _CachedScores:
         self._pairs: dict[tuple[int, int], float] = {}
 
     def scores(self, state: GameState) -> list[float]:
-        """Return the placement score that each seat may expect."""
-        # Only the seat that has just moved differs from call to call.
+        """Return the placement score that each seat may expect.
+
+        It is the sum, over all other seats, of the chance to end ahead of them, in parts of 1.
+        """
+        # Only the seat that has just moved differs from call to call; all else comes from the
+        # caches, after it was computed once.
         mover = state.to_move if state.phase == "search" else -1
         prospects, pairs = self._prospects, self._pairs
         if mover >= 0:
             prospects[mover] = _prospect(state, mover, self._worth)
         players = state.players
         scores = [0.0] * players
-        share = 1 / (players - 1)
+        share = 1 / (players - 1)  # the score for being ahead of one other seat
         for seat in range(players):
             if seat not in prospects:
                 prospects[seat] = _prospect(state, seat, self._worth)
@@ -128,35 +136,41 @@ class _CachedScores:
                 pair = seat, other
                 if seat == mover or other == mover or pair not in pairs:
                     pairs[pair] = share * _chance_ahead(
-                        self._banks[seat] - self._banks[other],
-                        self._square + self._doubts[seat] + self._doubts[other],
-                        prospects[seat],
-                        prospects[other],
+                        lead=self._banks[seat] - self._banks[other],
+                        square=self._square + self._doubts[seat] + self._doubts[other],
+                        first=prospects[seat],
+                        second=prospects[other],
                     )
-                ahead = pairs[pair]
-                scores[seat] += ahead
-                scores[other] += share - ahead
+                score_of_pair = pairs[pair]
+                scores[seat] += score_of_pair
+                scores[other] += share - score_of_pair
         return scores
 
 
 def _chance_ahead(lead: float, square: float, first: _Prospect, second: _Prospect) -> float:
-    """Return the chance that the first of two seats ends ahead, over the cases of who comes home.
+    """Return the chance that the first of two seats ends ahead of the second one.
 
-    lead    points that the first seat is ahead in its bank
-    square  square of the spread of leads
+    It is a mean over four cases: each of the two comes home with its cargo or not. In each case the
+    lead, divided by its spread, counts by the logistic curve.
+
+    lead           points that the first seat's bank is ahead of the second one's
+    square         square of the spread of leads, if both lose their cargo
+    first, second  what the seats may still bring home
     """
-    chance, points, doubt = first
+    first_chance, first_points, first_doubt = first
     second_chance, second_points, second_doubt = second
     total = 0.0
-    for weight, lead_then, square_then in (
-        (1 - chance, lead, square),
-        (chance, lead + points, square + doubt),
+    for case_chance, case_lead, case_square in (
+        (1 - first_chance, lead, square),
+        (first_chance, lead + first_points, square + first_doubt),
     ):
-        if weight:
-            total += weight * (1 - second_chance) * _logistic(lead_then / sqrt(square_then))
+        if case_chance:  # 0 if the first seat is home
+            lost = _logistic(case_lead / sqrt(case_square))
+            total += case_chance * (1 - second_chance) * lost
             if second_chance:
-                root = sqrt(square_then + second_doubt)
-                total += weight * second_chance * _logistic((lead_then - second_points) / root)
+                spread = sqrt(case_square + second_doubt)
+                saved = _logistic((case_lead - second_points) / spread)
+                total += case_chance * second_chance * saved
     return total
 
 
@@ -166,20 +180,20 @@ def _logistic(x: float) -> float:
 
 
 def _spread(state: GameState) -> float:
-    """Return the points of a lead that wins 73 of 100 games.
+    """Return the points of a lead in banked chips that wins 73 of 100 games.
 
     They depend on the dive and, in the last dive, on the air.
     """
-    # During a clean-up, the banks are those with which the next dive begins.
+    # A dive that has ended (phase "order") counts as the start of the next one, with full air.
     dive = state.dive + (state.phase == "order")
     if dive < DIVES:
         return SPREAD[dive]
-    none, half, full = LAST_SPREAD
+    without_air, half_air, full_air = LAST_SPREAD
     # Between the three given values, the spread grows by equal factors for equal amounts of air.
     air_share = 1.0 if state.phase == "order" else max(state.air, 0) / FULL_AIR
     if air_share < 0.5:
-        return float(none * (half / none) ** (2 * air_share))
-    return float(half * (full / half) ** (2 * air_share - 1))
+        return float(without_air * (half_air / without_air) ** (2 * air_share))
+    return float(half_air * (full_air / half_air) ** (2 * air_share - 1))
 
 
 def _prospect(state: GameState, seat: int, worth: Sequence[float]) -> _Prospect:
@@ -219,24 +233,35 @@ def _prospect(state: GameState, seat: int, worth: Sequence[float]) -> _Prospect:
 
 
 def _breath(state: GameState, seat: int) -> tuple[int, int]:
-    """Return the air that all use in a round, and the part used before this seat's next turn."""
+    """Return the air that all divers use in a round, and what they use before this seat's turn.
+
+    A round begins with the next turn; a diver at home uses no air.
+    """
     players, place, cargo = state.players, state.place, state.cargo
-    next_seat = state.to_move + (state.phase == "search")
-    total = before = 0
+    # In phase "search" the seat to move has breathed already, so the next seat begins.
+    first_seat = state.to_move + (state.phase == "search")
+    total = before_seat = 0
     for step in range(players):
-        other = (next_seat + step) % players
+        other = (first_seat + step) % players
         if other == seat:
-            before = total
+            before_seat = total
         if place[other] != HOME:
             total += len(cargo[other])
-    return total, before
+    return total, before_seat
 
 
 def _worths(known: Mapping[int, int]) -> Sequence[float]:
-    """Return the mean worth of each chip, by its id, if these values are known."""
+    """Return the mean worth of each chip, by its id.
+
+    A chip of unknown value counts as the mean of the values of its level that are not known.
+
+    known  the known values, by chip id
+    """
     if not known:
         return MEAN_VALUES
-    unseen_sum, unseen_count = [0.0] * (LEVELS[-1] + 1), [0] * (LEVELS[-1] + 1)
+    # By level; no chip has level 0.
+    unseen_sum = [0.0] * (LEVELS[-1] + 1)
+    unseen_count = [0] * (LEVELS[-1] + 1)
     for level in LEVELS:
         values = values_of_level(level)
         unseen_sum[level], unseen_count[level] = float(sum(values)), len(values)
@@ -260,20 +285,28 @@ Spread: TypeAlias = Mapping[int, float]
 def final_scores(state: GameState, known: Mapping[int, int]) -> list[float]:
     """Return the placement score that each seat may expect if the banks stay as they are.
 
-    Unknown values are dealt at random from those of their level that are not known.
+    Chips of unknown value may have each of the values of their level that are not known.
+
+    known  the known values, by chip id
     """
     players = state.players
-    pools = {level: tuple(unseen_values(level, known)) for level in LEVELS}
-    points = [sum([known[chip] for chip in bank if chip in known]) for bank in state.bank]
-    unknown = [[LEVEL_OF[chip] for chip in bank if chip not in known] for bank in state.bank]
+    unseen_by_level = {level: tuple(unseen_values(level, known)) for level in LEVELS}
+    known_points = [sum([known[chip] for chip in bank if chip in known]) for bank in state.bank]
+    unknown_levels = [[LEVEL_OF[chip] for chip in bank if chip not in known] for bank in state.bank]
     scores = [0.0] * players
-    share = 1 / (players - 1)
+    share = 1 / (players - 1)  # the score for being ahead of one other seat
     for seat in range(1, players):
         for other in range(seat):
-            lead = points[seat] - points[other]
-            ahead = _ahead(state, (seat, other), lead, unknown[seat], unknown[other], pools)
-            scores[seat] += share * ahead
-            scores[other] += share * (1 - ahead)
+            chance = _ahead(
+                state,
+                (seat, other),
+                lead=known_points[seat] - known_points[other],
+                first_levels=unknown_levels[seat],
+                second_levels=unknown_levels[other],
+                unseen_by_level=unseen_by_level,
+            )
+            scores[seat] += share * chance
+            scores[other] += share * (1 - chance)
     return scores
 
 
@@ -283,81 +316,88 @@ def _ahead(
     lead: int,
     first_levels: list[int],
     second_levels: list[int],
-    pools: Mapping[int, tuple[int, ...]],
+    unseen_by_level: Mapping[int, tuple[int, ...]],
 ) -> float:
-    """Return the chance that the first of two seats is ahead; an unbreakable tie counts half.
+    """Return the chance that the first of two seats is ahead; a tie of them counts half.
 
-    lead           points that the first seat is ahead by known values
-    first_levels   levels of the first seat's chips of unknown value
-    second_levels  levels of the second seat's
-    pools          unseen values by level
+    Here a tie is one that the rules do not break.
+
+    lead             points that the first seat is ahead by known values
+    first_levels     levels of the first seat's chips of unknown value
+    second_levels    levels of the second seat's chips of unknown value
+    unseen_by_level  ascending values of each level that are not known
     """
     lowest, highest = lead, lead
     for sign, levels in ((1, first_levels), (-1, second_levels)):
         for level in levels:
-            low, high = sign * pools[level][0], sign * pools[level][-1]
+            unseen = unseen_by_level[level]
+            low, high = sign * unseen[0], sign * unseen[-1]
             lowest += min(low, high)
             highest += max(low, high)
-    # No deal of the unknown values changes the order of the two.
-    if lowest > 0 or highest < 0:
+    if lowest > 0 or highest < 0:  # no deal of the unknown values changes who is ahead
         return float(lowest > 0)
     leads: Spread = {lead: 1.0}
     for level in {*first_levels, *second_levels}:
         differences = _difference(
-            pools[level], first_levels.count(level), second_levels.count(level)
+            unseen_by_level[level], first_levels.count(level), second_levels.count(level)
         )
-        sums: dict[int, float] = {}
-        for sum_so_far, chance in leads.items():
-            for difference, weight in differences.items():
-                sums[sum_so_far + difference] = (
-                    sums.get(sum_so_far + difference, 0.0) + chance * weight
-                )
-        leads = sums
-    ahead = sum([chance for sum_so_far, chance in leads.items() if sum_so_far > 0])
-    tied = leads.get(0, 0.0)
-    return ahead + tied * _tie(state, *seats) if tied else ahead
+        leads = _spread_of_sums(leads, differences)
+    chance_ahead = sum([chance for final_lead, chance in leads.items() if final_lead > 0])
+    chance_tied = leads.get(0, 0.0)
+    return chance_ahead + chance_tied * _tie(state, *seats) if chance_tied else chance_ahead
+
+
+def _spread_of_sums(first: Spread, second: Spread) -> Spread:
+    """Return the probability of each sum of two independent numbers."""
+    sums: dict[int, float] = {}
+    for first_number, first_chance in first.items():
+        for second_number, second_chance in second.items():
+            total = first_number + second_number
+            sums[total] = sums.get(total, 0.0) + first_chance * second_chance
+    return sums
 
 
 @lru_cache(maxsize=4096)
-def _difference(pool: tuple[int, ...], first_chips: int, second_chips: int) -> Spread:
-    """Return the probabilities of the sum of some chips less that of others, all of one level.
+def _difference(unseen: tuple[int, ...], first_chips: int, second_chips: int) -> Spread:
+    """Return the probability of each difference of two seats' points in unknown chips of one level.
 
-    pool                       the unseen values of the level, from which all of these chips are
-                               dealt
-    first_chips, second_chips  how many chips are in each sum
+    unseen                     the values of the level from which the chips are dealt
+    first_chips, second_chips  how many of the chips each of the two seats has
     """
     if not first_chips and not second_chips:
         return {0: 1.0}
-    # The number of ways to deal the values so far: by chips of the first seat, chips of the second,
-    # and the difference of their sums. Each value goes to the first, the second, or neither.
+    # How many ways there are to deal the values so far, by the chips of the first seat that have
+    # one, the chips of the second seat that have one, and the difference of the points.
     ways: dict[tuple[int, int, int], int] = {(0, 0, 0): 1}
-    for value in pool:
-        extended = dict(ways)
-        for (first_count, second_count, total), count in ways.items():
-            for key in (
-                (first_count + 1, second_count, total + value),
-                (first_count, second_count + 1, total - value),
-            ):
-                if key[0] <= first_chips and key[1] <= second_chips:
-                    extended[key] = extended.get(key, 0) + count
+    for value in unseen:
+        extended = dict(ways)  # the value goes to neither seat
+        for (first_count, second_count, difference), count in ways.items():
+            if first_count < first_chips:
+                key = first_count + 1, second_count, difference + value
+                extended[key] = extended.get(key, 0) + count
+            if second_count < second_chips:
+                key = first_count, second_count + 1, difference - value
+                extended[key] = extended.get(key, 0) + count
         ways = extended
-    counts = {
-        total: count
-        for (first_count, second_count, total), count in ways.items()
+    complete = {
+        difference: count
+        for (first_count, second_count, difference), count in ways.items()
         if (first_count, second_count) == (first_chips, second_chips)
     }
-    all_ways = sum(counts.values())
-    return {total: count / all_ways for total, count in counts.items()}
+    all_ways = sum(complete.values())
+    return {difference: count / all_ways for difference, count in complete.items()}
 
 
 def _tie(state: GameState, seat: int, other: int) -> float:
     """Return 1 if the first of two seats with equal points is ahead, 0 if behind, else 0.5.
 
-    Chips break ties by their levels, which everybody knows. A third seat with the same points is
-    ignored.
+    Ties are broken by the levels of the chips, which everybody knows. A third seat with the same
+    points is ignored.
     """
     banks = [state.bank[seat], state.bank[other]]
-    first, second = final_result(state.rules.tiebreak, banks, (0,) * len(state.values)).placements
+    # With the value 0 for all chips the two seats are tied, so that their levels decide.
+    no_values = (0,) * len(state.values)
+    first, second = final_result(state.rules.tiebreak, banks, no_values).placements
     return 0.5 if first == second else float(first < second)
 
 
@@ -373,11 +413,14 @@ The first is never above the bound, the second never below minus the bound.
 def chance_sum(
     games: Sequence[tuple[Game, Sequence[float]]], bound: float, evaluate: Evaluation
 ) -> Luck:
-    """Return by how much chance moved the sum of all seats' weighted scores, in all games.
+    """Return by how much chance moved a lead, summed over games of one seed.
 
-    games  games of one seed, each with its weights by seat; such as 1 and -1 for a seat's lead over
-           another one
-    bound  the most that the first sum may be, and minus the least of the second one
+    A lead is a weighted sum of the seats' scores.
+
+    games     the games, each with its weights by seat; such as 1 and -1 for a seat's lead over
+              another one
+    bound     the first sum is at most this, the second one at least minus this
+    evaluate  function that estimates the scores after each outcome of a chance event
     """
     walks = [_Walk(game, weights, evaluate) for game, weights in games]
     total = _BoundedSums(bound)
@@ -411,25 +454,31 @@ def chance_sum(
 def _reveal(
     first: _Walk, unfinished: Sequence[_Walk], revealed: dict[int, int], total: _BoundedSums
 ) -> None:
-    """Count the values that the first game reveals next, as events of all games with these chips.
+    """Add the luck of the values that one game reveals, in all games that have these chips.
 
-    Each chip is one event: its cases are the values of its level that no game has revealed yet.
+    Each chip is one chance event. It may have any value of its level that no game has revealed yet.
+
+    first       the game that is at the reveal
+    unfinished  all games that are not over
+    revealed    the values that any game has revealed, by chip id; extended here
     """
     assert first.step is not None
     values = first.step.after.known
     for chip in sorted(values.keys() - first.known.keys()):
+        value = values[chip]
         if chip not in revealed:
             unseen = unseen_values(LEVEL_OF[chip], revealed)
             cases = sorted(set(unseen))
+            ways = [unseen.count(case) for case in cases]
+            outcome = cases.index(value)
+            # All games have the same deal, so it is revealed at once where the chip is in play.
             walks_with_chip = [walk for walk in unfinished if walk is first or walk.has_chip(chip)]
-            ways = [unseen.count(value) for value in cases]
-            outcome = cases.index(values[chip])
             events = [(walk.leads_with(chip, cases), ways, outcome) for walk in walks_with_chip]
             total.add(_sum(events))
-            revealed[chip] = values[chip]
+            revealed[chip] = value
             for walk in walks_with_chip:
-                walk.known[chip] = values[chip]
-        first.known[chip] = values[chip]
+                walk.known[chip] = value
+        first.known[chip] = value
 
 
 _Die: TypeAlias = tuple[int, int, int]
@@ -470,19 +519,24 @@ class _BoundedSums:
         return min(self._bound, up), max(-self._bound, -down)
 
     def add(self, event: _Event, later_games: Sequence[_Later] = ()) -> None:
-        """Add an event, and reserve as much room as it gets for each game that has it later."""
-        for number, (move, largest) in enumerate(_moves(event)):
+        """Add the luck of an event to both sums, scaled down to the room below the bound.
+
+        later_games  games that come to the same die later; for each of them, as much room is
+                     reserved as the event may use now
+        """
+        # The second sum has its sign changed, so the same steps do for both.
+        for number, (move, largest_move) in enumerate(_moves(event)):
             reserved = self._reserved[number]
-            # Shared equally between this event and its repetitions in later games.
             room = max(0.0, self._bound - self._sums[number] - sum(reserved.values()))
-            room /= 1 + len(later_games)
-            reserved |= dict.fromkeys(later_games, room)
-            self._sums[number] += _scaled(move, largest, room)
+            room_for_each = room / (1 + len(later_games))
+            reserved |= dict.fromkeys(later_games, room_for_each)
+            self._sums[number] += _scaled(move, largest_move, room_for_each)
 
     def add_late(self, key: _Later, event: _Event) -> None:
-        """Add an event whose die another game rolled before, with the room reserved for it."""
-        for number, (move, largest) in enumerate(_moves(event)):
-            self._sums[number] += _scaled(move, largest, self._reserved[number].pop(key, 0.0))
+        """Add the luck of an event whose die another game rolled before, in the room reserved."""
+        for number, (move, largest_move) in enumerate(_moves(event)):
+            room = self._reserved[number].pop(key, 0.0)
+            self._sums[number] += _scaled(move, largest_move, room)
 
     def release(self) -> None:
         """Release the room for dice that games no longer need."""
@@ -493,19 +547,22 @@ class _BoundedSums:
 
 
 def _moves(event: _Event) -> tuple[tuple[float, float], ...]:
-    """Return the lead's move from its mean and the largest possible one, for each of the sums.
+    """Return how far chance moved the lead in an event, and the farthest that it could move it.
 
-    For the second sum all signs are changed.
+    There is one such pair for each of the two sums of luck. The second sum is counted with its sign
+    changed, so the farthest move down is the largest one there.
     """
     leads, ways, outcome = event
     mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
     moves = [lead - mean for lead in leads]
-    return (moves[outcome], max(moves)), (-moves[outcome], -min(moves))
+    upper_pair = moves[outcome], max(moves)
+    lower_pair = -moves[outcome], -min(moves)
+    return upper_pair, lower_pair
 
 
-def _scaled(move: float, largest: float, room: float) -> float:
+def _scaled(move: float, largest_move: float, room: float) -> float:
     """Return the move, scaled down by the factor with which the largest one fits in the room."""
-    return move if largest <= room else move * (room / largest)
+    return move if largest_move <= room else move * (room / largest_move)
 
 
 class _Walk:
@@ -536,31 +593,36 @@ class _Walk:
     def advance(self) -> None:
         """Go to the next roll or reveal of the game, and set `step`, `die` and `when` for it.
 
-        At the end of the game `step` is None. `die` is None for a reveal. The sort key `when` has
-        the dive, the turn, and the seat's place in the order of turns; reveals at the end of a dive
-        come after all of its turns.
+        `step` is None at the end of the game, and `die` for a reveal. `when` sorts the steps of all
+        games: by dive, then turn, then the seat's place in the order of turns; reveals at the end
+        of a dive come after all of its turns.
         """
         if self.die is not None:
-            self._turns[self.die[1]] += 1
+            _, last_seat, _ = self.die
+            self._turns[last_seat] += 1
         self.die = None
-        self.step = None
-        for step in self._steps:
-            if step.kind in ("roll", "reveal"):
-                self.step = step
-                break
+        self.step = self._next_chance_step()
         if self.step is None:
             return
         state, dive, seat = self.step.before.state, self.step.dive, self.step.seat
         if dive != self._dive:
-            assert seat is not None
+            assert seat is not None  # a dive begins with a roll
             self._dive, self._starter, self._turns = dive, seat, [0] * state.players
         if seat is not None:
             turn = self._turns[seat] + 1
             self.die = dive, seat, turn
             self.when = dive, turn, (seat - self._starter) % state.players
-        # Values that an owner sees on its return are revealed right after its roll: `when` stays.
         elif state.dive > dive or state.phase in ("order", "over"):
             self.when = dive, inf
+        # Any other reveal is of chips that their owner sees as it comes home: it belongs to the
+        # roll just before it, and `when` stays.
+
+    def _next_chance_step(self) -> Step | None:
+        """Return the next roll or reveal; None at the end of the game."""
+        for step in self._steps:
+            if step.kind in ("roll", "reveal"):
+                return step
+        return None
 
     def may_need(self, die: _Die) -> bool:
         """Return True if this roll may still come, as far as is known now."""
@@ -570,10 +632,10 @@ class _Walk:
         return self._turns[seat] < turn and self.step.before.state.place[seat] != HOME
 
     def expect(self, die: _Die) -> None:
-        """Store the values known now for a roll that another game comes to first.
+        """Store the values that are known now, for a roll that another game comes to before this.
 
-        Values that other games reveal after that roll depend on it, so this game must not use them
-        for it.
+        That roll decides which values other games reveal after it. So when this game comes to the
+        roll, it must not use them.
         """
         self._expected[die] = self.known.copy()
 
@@ -586,22 +648,25 @@ class _Walk:
         )
 
     def roll(self) -> _Event:
-        """Return the next step, which is a roll, as an event."""
+        """Return the next step, which must be a roll, as a chance event with five cases."""
         assert self.step is not None
         assert self.step.dice is not None
         totals, ways, outlooks = zip(*rolls(self.step.before), strict=True)
         outcome = totals.index(sum(self.step.dice))
         first_state, *other_states = [outlook.state for outlook in outlooks]
-        if all(
+        is_without_effect = all(
             other.place == first_state.place and other.dive == first_state.dive
             for other in other_states
-        ):
-            # The diver carries so much that it stays where it is, or ends the dive anyway.
+        )
+        if is_without_effect:
+            # The diver carries so much that it stays where it is, or the dive ends anyway.
             return [0.0] * len(totals), ways, outcome
         known = self.known
         if self.die in self._expected:
+            # Another game came to this roll before; see `expect`.
             known = {**self._expected[self.die], **self.step.before.known}
-        return self._leads([Outlook(outlook.state, known) for outlook in outlooks]), ways, outcome
+        leads = self._leads([Outlook(outlook.state, known) for outlook in outlooks])
+        return leads, ways, outcome
 
     def leads_with(self, chip: int, values: Sequence[int]) -> list[float]:
         """Return the lead if the chip has each of these values."""
@@ -610,10 +675,9 @@ class _Walk:
         return self._leads([Outlook(state, {**self.known, chip: value}) for value in values])
 
     def _leads(self, outlooks: Sequence[Outlook]) -> list[float]:
-        """Return the lead in each outlook: the sum of evaluations times the seats' weights."""
-        return [
-            float(
-                sum([weight * score for weight, score in zip(self._weights, scores, strict=True)])
-            )
-            for scores in self._evaluate(outlooks)
-        ]
+        """Return the lead in each outlook: the sum of the seats' scores times their weights."""
+        leads = []
+        for scores in self._evaluate(outlooks):
+            weighted = [weight * score for weight, score in zip(self._weights, scores, strict=True)]
+            leads.append(float(sum(weighted)))
+        return leads
