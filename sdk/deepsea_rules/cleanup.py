@@ -27,11 +27,11 @@ class LaidItems(NamedTuple):
     seat: int
     items: tuple[Unit, ...]
     piles: list[int]
-    """The pile of each item; piles count from 0, the nearest one."""
-    room: int
-    """Room on the first of these piles before; see `_pile_after`."""
-    rooms: Sequence[int]
-    """Rooms for chips on the older piles that are topped up, which are the first piles."""
+    """The pile of each item. Piles count from 0, the nearest one; the older ones come first."""
+    first_room: int
+    """Room on the first of these piles before the items are laid; see `_pile_after`."""
+    older_rooms: Sequence[int]
+    """How many chips fit on each of the older piles that are topped up."""
 
 
 def laying_sequence(state: Position) -> list[int]:
@@ -49,14 +49,17 @@ def items_of(rules: RuleSet, cargo: tuple[Unit, ...]) -> tuple[Unit, ...]:
 
 
 def in_order(state: Position, seat: int, names: Sequence[str]) -> tuple[Unit, ...]:
-    """Return the seat's items in the order of these names; a name means the first item with it."""
-    items = list(items_of(state.rules, state.cargo[seat]))
-    remaining_names = names_of(items)
+    """Return a seat's items in the order of these names, which must be the names of its items.
+
+    Of several items with one name, the first in pick-up order comes first.
+    """
+    remaining_items = list(items_of(state.rules, state.cargo[seat]))
+    remaining_names = names_of(remaining_items)
     ordered = []
     for name in names:
         index = remaining_names.index(name)
         del remaining_names[index]
-        ordered.append(items.pop(index))
+        ordered.append(remaining_items.pop(index))
     return tuple(ordered)
 
 
@@ -73,79 +76,92 @@ def names_of(items: Iterable[Unit]) -> list[str]:
 def has_choice(state: Position, seat: int) -> bool:
     """Return True if the rules let the seat choose an order, and orders lead to different piles."""
     return state.rules.drop_order == "owner_choice" and any(
-        part.seat == seat and _orders_differ(part) for part in laying(state)
+        laid.seat == seat and _orders_differ(laid) for laid in stranded_items(state)
     )
 
 
 def next_choice(
-    state: Position, laid: Sequence[LaidItems], after: int | None = None
+    state: Position, stranded: Sequence[LaidItems], after: int | None = None
 ) -> LaidItems | None:
-    """Return the part of the next seat that has a choice of orders; None if there is no other.
+    """Return the items of the next stranded seat that may choose an order; None if there is none.
 
-    laid   the parts of all stranded seats, in the order in which they lay
-    after  the seat that has just chosen; None to begin with the first one
+    stranded  the items of all stranded seats, in the order in which the seats lay them
+    after     the seat that has just chosen; None if no seat has chosen yet
     """
-    if state.rules.drop_order == "owner_choice":
-        for part in laid:
-            if after is None and _orders_differ(part):
-                return part
-            if after == part.seat:
-                after = None  # the seats after this one are still to choose
+    if state.rules.drop_order != "owner_choice":
+        return None
+    is_past_chosen = after is None
+    for laid in stranded:
+        if is_past_chosen and _orders_differ(laid):
+            return laid
+        if laid.seat == after:
+            is_past_chosen = True
     return None
 
 
-def _orders_differ(part: LaidItems) -> bool:
-    """Return True if orders of a diver's items lead to different piles.
+def _orders_differ(laid: LaidItems) -> bool:
+    """Return True if a diver's choice of order changes the piles that come out."""
+    begins_on_older_pile = laid.piles[0] < len(laid.older_rooms)
+    if begins_on_older_pile and any(len(item) > 1 for item in laid.items):
+        # There a stack takes more room than a chip, so the order decides what fits: try it out.
+        return len(listed_orders(laid)) > 1
+    # Otherwise each item takes the same room. Orders differ if there are two piles, and two kinds
+    # of items that could change places between them.
+    has_several_piles = laid.piles[0] != laid.piles[-1]
+    return has_several_piles and len(set(names_of(laid.items))) > 1
 
-    They do as soon as there are two kinds of items and two piles to lay them on: some two items of
-    different kinds lie on different piles, and could change places. Where a stack is laid on an
-    older pile, which has room for chips, the order also decides how many piles there are.
-    """
-    if part.piles[0] < len(part.rooms) and any(len(item) > 1 for item in part.items):
-        return len(listed_orders(part)) > 1
-    return part.piles[0] != part.piles[-1] and len(set(names_of(part.items))) > 1
 
-
-def listed_orders(part: LaidItems) -> tuple[str, ...]:
+def listed_orders(laid: LaidItems) -> tuple[str, ...]:
     """Return actions that lead to different piles, pick-up order first; at most `LISTED_ORDERS`.
 
-    There is one for every way in which the piles can come out. Within a pile, items are taken in
+    There is one for every way in which the piles can come out. Within a new pile, items are laid in
     the order in which their names first appear in the cargo, so that not all permutations have to
-    be tried. On an older pile any order is tried, since a stack fits only if it comes last; it has
-    room for two.
+    be tried. On an older pile, which has room for two chips at most, any order is tried, since a
+    stack fits only if it comes last.
     """
-    names = names_of(part.items)
+    names = names_of(laid.items)
     kinds = list(dict.fromkeys(names))
-    remaining = [names.count(name) for name in kinds]
-    items = [part.items[names.index(name)] for name in kinds]
-    placed: list[tuple[int, int]] = []
-    pickup_outcome = sorted(zip(part.piles, map(kinds.index, names), strict=True))
+    # By kind: how many items are still to be laid, and one of them
+    remaining_counts = [names.count(name) for name in kinds]
+    item_of_kind = [laid.items[names.index(name)] for name in kinds]
+    # The order that is being tried, as the pile and the kind of each item that is laid
+    trial: list[tuple[int, int]] = []
     orders: list[list[tuple[int, int]]] = []
+    # An outcome has the kinds of items on each pile, whatever their order there.
+    pickup_outcome = sorted(zip(laid.piles, map(kinds.index, names), strict=True))
     outcomes = [pickup_outcome]
 
-    def extend(pile: int, room: int) -> None:
-        """Place one more item, and all others after it; `placed` has pile and kind of each."""
-        if len(placed) == len(names):
-            outcome = sorted(placed)
+    def try_remaining(pile: int, room: int) -> None:
+        """Try all ways to lay the remaining items, the next of which goes to this pile.
+
+        Each order with a new outcome is added to `orders`.
+        """
+        if len(trial) == len(names):  # all items are laid
+            outcome = sorted(trial)
             if outcome not in outcomes:
                 outcomes.append(outcome)
-                orders.append(placed.copy())
+                orders.append(trial.copy())
             return
-        # Within a new pile only ascending kinds: other orders give the same pile.
-        is_same_new_pile = bool(placed) and placed[-1][0] == pile and pile >= len(part.rooms)
-        first = placed[-1][1] if is_same_new_pile else 0
-        for kind in range(first, len(kinds)):
-            if remaining[kind] and len(outcomes) < LISTED_ORDERS:
-                remaining[kind] -= 1
-                placed.append((pile, kind))
-                extend(*_pile_after(part.rooms, pile, room, items[kind]))
-                placed.pop()
-                remaining[kind] += 1
+        first_kind = 0
+        if trial:
+            last_pile, last_kind = trial[-1]
+            # Items on the same new pile come in order of their kinds: others give the same pile.
+            if last_pile == pile and pile >= len(laid.older_rooms):
+                first_kind = last_kind
+        for kind in range(first_kind, len(kinds)):
+            if remaining_counts[kind] and len(outcomes) < LISTED_ORDERS:
+                remaining_counts[kind] -= 1
+                trial.append((pile, kind))
+                next_pile, next_room = _pile_after(laid.older_rooms, pile, room, item_of_kind[kind])
+                try_remaining(next_pile, next_room)
+                # Take the item back, to try the next kind in its place.
+                trial.pop()
+                remaining_counts[kind] += 1
 
-    extend(part.piles[0], part.room)
+    try_remaining(laid.piles[0], laid.first_room)
     return (
         order_by_name(names),
-        *[order_by_name([kinds[kind] for _, kind in placed]) for placed in orders],
+        *[order_by_name([kinds[kind] for _, kind in order]) for order in orders],
     )
 
 
@@ -155,63 +171,81 @@ def next_starter(state: Position) -> int:
     The rules say which of the two it is if there are both.
     """
     seats_out = [seat for seat, place in enumerate(state.place) if place != HOME]
-    if not seats_out or (state.home_order and state.rules.starter == "last_home_else_farthest"):
+    prefers_home = state.rules.starter == "last_home_else_farthest"
+    if not seats_out or (prefers_home and state.home_order):
         return state.home_order[-1]
-    return max(seats_out, key=state.place.__getitem__)
+    return max(seats_out, key=lambda seat: state.place[seat])
 
 
-def laying(state: Position) -> list[LaidItems]:
-    """Return the stranded divers' items with the piles that they go to, in order of laying."""
-    rooms = [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
-    pile, room = _first_pile_with_room(rooms, 0)
-    parts = []
+def stranded_items(state: Position) -> list[LaidItems]:
+    """Return the items of all stranded divers, and the piles that they go to in pick-up order.
+
+    The divers come in the order in which they lay their items.
+    """
+    older_rooms = [PILE_ITEMS - len(unit) for unit in _tail_piles(state)]
+    pile, room = _first_pile_with_room(older_rooms, 0)
+    stranded = []
     for seat in laying_sequence(state):
         items = items_of(state.rules, state.cargo[seat])
-        room_before = room
+        first_room = room
         piles = []
         for item in items:
             piles.append(pile)
-            pile, room = _pile_after(rooms, pile, room, item)
-        parts.append(LaidItems(seat, items, piles, room_before, rooms))
-    return parts
+            pile, room = _pile_after(older_rooms, pile, room, item)
+        stranded.append(LaidItems(seat, items, piles, first_room, older_rooms))
+    return stranded
 
 
-def _pile_after(rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
-    """Return the next pile and its room, after an item is laid on this pile with this room.
+def _pile_after(older_rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
+    """Return the pile of the next item, and the room there, after this item is laid on `pile`.
 
-    Room counts items, but chips on the older piles, whose rooms come first.
+    Older piles, which come first, have room for a number of chips, and new ones for a number of
+    items.
+
+    room  the room on `pile` before
     """
-    room -= len(item) if pile < len(rooms) else 1
-    return (pile, room) if room > 0 else _first_pile_with_room(rooms, pile + 1)
+    is_older_pile = pile < len(older_rooms)
+    room -= len(item) if is_older_pile else 1
+    return (pile, room) if room > 0 else _first_pile_with_room(older_rooms, pile + 1)
 
 
-def _first_pile_with_room(rooms: Sequence[int], pile: int) -> tuple[int, int]:
-    """Return the first pile from this one on that has room, and its room."""
-    while pile < len(rooms):
-        if rooms[pile] > 0:
-            return pile, rooms[pile]
+def _first_pile_with_room(older_rooms: Sequence[int], pile: int) -> tuple[int, int]:
+    """Return the first pile with room, from this one on, and its room.
+
+    Older piles may be full; the piles after them are new.
+    """
+    while pile < len(older_rooms):
+        if older_rooms[pile] > 0:
+            return pile, older_rooms[pile]
         pile += 1
     return pile, PILE_ITEMS
 
 
-def lay_and_close_gaps(state: Position, laid: Sequence[LaidItems]) -> None:
-    """Lay all stranded cargo, remove the blanks and close the gaps."""
+def lay_and_close_gaps(state: Position, stranded: Sequence[LaidItems]) -> None:
+    """Lay all stranded cargo at the end of the trail, remove the blanks and close the gaps."""
     tail = _tail_piles(state)
+    # The piles at the end of the trail, as chips: the older ones are topped up, others are new.
     piles: list[tuple[int, ...]] = [*tail]
-    for part in laid:
-        for pile, item in zip(part.piles, part.items, strict=True):
+    for laid in stranded:
+        for pile, item in zip(laid.piles, laid.items, strict=True):
             if pile == len(piles):
                 piles.append(item)
             else:
                 piles[pile] += item
-    units = [*filter(None, state.trail)]
-    new = [Unit(pile) for pile in piles]
-    state.trail = [BLANK, *units[: len(units) - len(tail)], *new]
-    state.laid = state.laid.difference(tail).union(new)
+    laid_units = [Unit(pile) for pile in piles]
+    units = [unit for unit in state.trail if unit]
+    units_before_tail = units[: len(units) - len(tail)]
+    # Index 0 of a trail is the submarine, where nothing lies.
+    state.trail = [BLANK, *units_before_tail, *laid_units]
+    state.laid = state.laid.difference(tail).union(laid_units)
 
 
 def _tail_piles(state: Position) -> list[Unit]:
-    """Return the older piles that are topped up: laid piles with no other unit after them."""
+    """Return the older piles that are topped up; none if the rules do not top up piles.
+
+    They are piles of stranded cargo from earlier dives, at the end of the trail: blanks may lie
+    between them, but no other units.
+    """
     tail: list[Unit] = []
     if state.rules.top_up_tail_piles:
         for unit in reversed(state.trail):

@@ -61,25 +61,28 @@ class UncheckedMoves(Position):
         return _DOWN_BACK
 
     def _free_space_below(self, place: int) -> bool:
-        """Return True if some space below this one has no diver on it."""
+        """Return True if some space deeper than `place` has no diver on it."""
         spaces_below = len(self.trail) - 1 - place
-        # No two divers share a space, so it is enough to count.
-        if spaces_below >= self.players:
+        # No two divers share a space, so it is enough to count both.
+        if spaces_below >= self.players:  # nearly always, so checked first
             return True
-        return spaces_below > sum([other > place for other in self.place])
+        divers_below = sum([other > place for other in self.place])
+        return spaces_below > divers_below
 
     def unchecked_declare(self, action: str | None) -> None:
-        """Use the turn's air, and turn back or keep the direction. Phase "declare", in every turn.
+        """Begin a turn: use its air, and turn the diver back if it declares that. Phase "declare".
 
-        action  one of `legal`, or None for a diver that has turned back and has nothing to declare.
-                It has to be called for such a diver too, because it uses the turn's air
+        Every turn begins with it, even if the diver has turned back already and has nothing to
+        declare.
+
+        action  one of `legal`; None if there is none
         """
         seat = self.to_move
         self.air -= len(self.cargo[seat])
         if action == BACK:
             self.homeward[seat] = True
         elif len(self.legal) < 2:
-            # The log has "down" only if there was a choice.
+            # In the log, a diver that had no choice but to go down has declared nothing.
             action = None
         self._declared = action
         self.phase = "roll"
@@ -88,10 +91,10 @@ class UncheckedMoves(Position):
     # Phase "roll": roll and move
 
     def unchecked_move(self, d1: int, d2: int) -> None:
-        """Move the diver by the faces of the two dice. Phase "roll".
+        """Move the diver by the faces of the two dice, less its load. Phase "roll".
 
-        The turn ends at once for a diver in the submarine or at home; on a space the next phase is
-        "search".
+        On a space, the next phase is "search". In the submarine and at home there is nothing to
+        search, so the turn ends at once.
         """
         seat = self.to_move
         place = self.place
@@ -101,6 +104,7 @@ class UncheckedMoves(Position):
         if steps > 0:
             space = self._up(origin, steps) if self.homeward[seat] else self._down(origin, steps)
             place[seat] = space
+        # Turns in a row in which nothing changed: no move, and without cargo no air used.
         self.quiet = self.quiet + 1 if space == origin and not load else 0
         self._dice = (d1, d2)
         self._origin = origin
@@ -113,39 +117,44 @@ class UncheckedMoves(Position):
             self._end_turn(None)
 
     def _down(self, start: int, steps: int) -> int:
-        """Return the place that `steps` free spaces down lead to, at most the last free one."""
-        taken = self.place
-        place = space = start
-        last = len(self.trail) - 1
-        while space < last:
+        """Return the place of a diver after `steps` down from `start`; other divers are skipped.
+
+        A diver stops on the last free space if the trail ends before.
+        """
+        occupied = self.place
+        last_free = space = start
+        last_space = len(self.trail) - 1
+        while space < last_space:
             space += 1
-            if space not in taken:
+            if space not in occupied:
                 if steps == 1:
                     return space
                 steps -= 1
-                place = space
-        return place
+                last_free = space
+        return last_free
 
     def _up(self, start: int, steps: int) -> int:
-        """Return the place that `steps` free spaces up lead to: a space, or HOME.
+        """Return the place of a diver after `steps` up from `start`; other divers are skipped.
 
-        A diver that may not enter the submarine stops on the last free space before it.
+        It is HOME if the diver enters the submarine. A diver that may not enter stops on the last
+        free space before it.
         """
-        taken = self.place
-        place = space = start
+        occupied = self.place
+        last_free = space = start
         while space > 1:
             space -= 1
-            if space not in taken:
+            if space not in occupied:
                 if steps == 1:
                     return space
                 steps -= 1
-                place = space
-        return place if self._is_refused() else HOME
+                last_free = space
+        return last_free if self._refuse_entry() else HOME
 
-    def _is_refused(self) -> bool:
-        """Return True if the diver to move has reached the submarine, but may not enter.
+    def _refuse_entry(self) -> bool:
+        """Return True if the diver to move, which has reached the submarine, may not enter.
 
-        By some rules a diver without cargo is barred from now on for the rest of the dive.
+        By some rules a diver that comes without cargo is then barred for the rest of the dive, even
+        if it has cargo later.
         """
         if self.rules.home_empty_handed == "allowed":
             return False
@@ -164,7 +173,10 @@ class UncheckedMoves(Position):
     # Phase "search": leave, take or drop
 
     def _search_actions(self, seat: int, space: int) -> tuple[str, ...]:
-        """Return the legal actions of the diver on its space."""
+        """Return the legal actions of a diver on a space: leave, and take or drop.
+
+        On a unit it may take that; on a blank it may drop one of its units.
+        """
         if self.trail[space]:
             return _LEAVE_TAKE
         cargo = self.cargo[seat]
@@ -173,23 +185,29 @@ class UncheckedMoves(Position):
         # Some rules do not let a diver on its way home drop its last unit.
         if len(cargo) == 1 and self.homeward[seat] and not self.rules.drop_last_after_turn:
             return _LEAVE
+        # Units with one name are one action, so each is listed once.
         return (LEAVE, *dict.fromkeys(map(drop, cargo)))
 
     def unchecked_search(self, action: str) -> None:
-        """Leave, take or drop, and end the turn. Phase "search", an action of `legal`."""
+        """Leave, take a unit or drop one, and end the turn. Phase "search".
+
+        action  one of `legal`
+        """
         if action == TAKE:
             seat = self.to_move
             space = self.place[seat]
             unit = self.trail[space]
             self.trail[space] = BLANK
             self.cargo[seat] += (unit,)
-            if unit in self.laid:
+            if unit in self.laid:  # once carried, it is no pile of stranded cargo any more
                 self.laid -= {unit}
-            self.quiet = 0
+            self.quiet = 0  # something has changed in this turn
         elif action != LEAVE:
             seat = self.to_move
             cargo = self.cargo[seat]
-            index = [*map(drop, cargo)].index(action)
+            # The drop action names a unit: of several with that name the first is dropped.
+            drop_actions = [*map(drop, cargo)]
+            index = drop_actions.index(action)
             self.trail[self.place[seat]] = cargo[index]
             self.cargo[seat] = cargo[:index] + cargo[index + 1 :]
             self.quiet = 0
@@ -255,37 +273,42 @@ class UncheckedMoves(Position):
 
         after  the seat that has just chosen its order; None right after the last turn of the dive
         """
-        if after is None:  # before orders, since they may take stacks apart into chips
+        if after is None:
+            # Count the lost units of each seat before orders take stacks apart into chips.
             self.drowned += (tuple(map(len, self.cargo)),)
-        laid = cleanup.laying(self)
-        part = cleanup.next_choice(self, laid, after)
-        if part is None:
-            self._next_dive(laid)
+        stranded = cleanup.stranded_items(self)
+        items_to_order = cleanup.next_choice(self, stranded, after)
+        if items_to_order is None:
+            self._next_dive(stranded)
         else:
-            self.to_move = part.seat
+            self.to_move = items_to_order.seat
             self.phase = "order"
-            self.legal = cleanup.listed_orders(part)
+            self.legal = cleanup.listed_orders(items_to_order)
 
-    def _next_dive(self, laid: list[cleanup.LaidItems]) -> None:
-        """Lay the cargo and begin the next dive; end the game after dive 3 or without chips."""
-        starter = cleanup.next_starter(self)
-        cleanup.lay_and_close_gaps(self, laid)
-        is_last = self.dive == DIVES or len(self.trail) == 1
+    def _next_dive(self, stranded: list[cleanup.LaidItems]) -> None:
+        """Lay the stranded cargo, and begin the next dive or end the game.
+
+        The game ends after dive 3, or if all chips have been brought home.
+        """
+        starter = cleanup.next_starter(self)  # by the places before all divers board
+        cleanup.lay_and_close_gaps(self, stranded)
+        is_over = self.dive == DIVES or len(self.trail) == 1  # of the trail the submarine is left
         if self.log is not None:
             banks = zip(self.bank, self.banked_earlier, strict=True)
+            chips_of_this_dive = tuple([bank[earlier:] for bank, earlier in banks])
             self.log.append(
                 CleanedUp(
                     self.dive,
                     self._end_reason(),
                     tuple(self.trail),
                     self.laid,
-                    tuple([bank[earlier:] for bank, earlier in banks]),
-                    None if is_last else starter,
+                    chips_of_this_dive,
+                    None if is_over else starter,
                 )
             )
         self._everybody_boards()
         self._revealed = None
-        if is_last:
+        if is_over:
             self.phase = "over"
             self.legal = _NOTHING
         else:
@@ -293,7 +316,7 @@ class UncheckedMoves(Position):
             self._begin_dive(starter)
 
     def _begin_dive(self, starter: int) -> None:
-        """Begin a dive with the turn of `starter`."""
+        """Begin a dive with the turn of the seat `starter`; all divers are in the submarine."""
         self.air = FULL_AIR
         self.phase = "declare"
         self.to_move = starter
@@ -304,15 +327,15 @@ class UncheckedMoves(Position):
     # In no phase
 
     def refresh(self) -> None:
-        """Compute `legal` again, after fields were set by hand."""
+        """Set `legal` for the seat to move, after other fields were changed from outside."""
         seat = self.to_move
         if self.phase == "declare":
             self.legal = self._declarations(seat)
         elif self.phase == "search":
             self.legal = self._search_actions(seat, self.place[seat])
         elif self.phase == "order":
-            part_of_seat = {part.seat: part for part in cleanup.laying(self)}
-            self.legal = cleanup.listed_orders(part_of_seat[seat])
+            items_of_seat = {laid.seat: laid for laid in cleanup.stranded_items(self)}
+            self.legal = cleanup.listed_orders(items_of_seat[seat])
         else:
             self.legal = _NOTHING
 
@@ -334,9 +357,10 @@ class GameState(UncheckedMoves):
         starter: int,
         log: list[EngineEvent] | None = None,
     ) -> GameState:
-        """Return the start of a game: 32 single chips, `values` indexed by chip id (33 long).
+        """Return the start of a game: all divers in the submarine, and a trail of 32 single chips.
 
-        log  list to which events are appended; None for no log
+        values  of the chips, indexed by chip id; index 0 is unused
+        log     list to which events are appended; None for no log
         """
         state = cls(rules, values, players)
         state.trail += _SINGLE_CHIPS
@@ -384,10 +408,10 @@ class GameState(UncheckedMoves):
         return self._dice
 
     def roll(self, d1: int, d2: int) -> None:
-        """Roll the dice for the seat to move and move its diver.
+        """Move the diver of the seat to move by the faces of two dice.
 
-        A diver that rolls without a declaration keeps its direction, as in all rule texts, unless
-        it has to turn back.
+        In phase "declare" the default is declared first: the diver keeps its direction, as in all
+        rule texts, unless it has to turn back. Raise `IllegalAction` if no roll is due.
         """
         phase = self.phase
         if phase not in ("declare", "roll"):
@@ -395,7 +419,8 @@ class GameState(UncheckedMoves):
         if d1 not in FACES or d2 not in FACES:
             raise IllegalAction(f"a die shows 1, 2 or 3, not {d1} and {d2}")
         if phase == "declare":
-            self.unchecked_declare(self.legal[0] if self.legal else None)
+            default_action = self.legal[0] if self.legal else None
+            self.unchecked_declare(default_action)
         self.unchecked_move(d1, d2)
 
     def points(self) -> tuple[int, ...]:
@@ -434,9 +459,9 @@ OUT_FOR_THIS_DIVE = "a diver that was turned away stays out for this dive (barre
 
 
 def why_illegal(position: Position, action: str) -> str:
-    """Return the reason why the seat to move may not do this. The action must not be legal.
+    """Return the reason, in words, why an action is not legal for the seat to move.
 
-    Raise `InvalidAction` for a text that is no action.
+    Call it only for an action that is not. Raise `InvalidAction` for a text that is no action.
     """
     kind, phase = kind_of(action), position.phase
     if phase == "over":
@@ -462,9 +487,13 @@ def why_outside(
 ) -> str | None:
     """Return the rule that kept a homeward diver outside; None if it was too far away to board.
 
-    origin  its place before the move
-    others  the places of the other divers
+    origin        its place before the move
+    others        the places of the other divers
+    steps         the sum of its dice, less its load
+    has_treasure  True if it carries a unit
     """
+    # Spaces of other divers are skipped. One step more than the free spaces leads into the
+    # submarine.
     free_spaces = sum(space not in others for space in range(1, origin))
     if rules.home_empty_handed != "barred" or steps <= free_spaces:
         return None
@@ -472,7 +501,7 @@ def why_outside(
 
 
 def _why_not_declare(position: Position, action: str) -> str:
-    """Return the reason why a declaration is not legal."""
+    """Return the reason, in words, why the diver to move may not declare this."""
     if action == DOWN:
         return "a diver with no free space deeper has to turn back (forced_turn)"
     if position.place[position.to_move] == ABOARD:
@@ -481,7 +510,7 @@ def _why_not_declare(position: Position, action: str) -> str:
 
 
 def _why_not_search(position: Position, action: str) -> str:
-    """Return the reason why a search is not legal."""
+    """Return the reason, in words, why the diver to move may not take or drop this."""
     seat = position.to_move
     cargo = position.cargo[seat]
     if action == TAKE:
