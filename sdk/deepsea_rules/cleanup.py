@@ -31,7 +31,7 @@ class LaidItems(NamedTuple):
     first_room: int
     """Room on the first of these piles before the items are laid; see `_pile_after`."""
     older_rooms: Sequence[int]
-    """How many chips fit on each of the older piles that are topped up."""
+    """Number of chips that fit on each of the older piles that are topped up."""
 
 
 def laying_sequence(state: Position) -> list[int]:

@@ -89,7 +89,8 @@ BEYOND = np.array([2**64 - 2 ** (BELOW_TRAIL + 1 + last) for last in range(WIDTH
 def is_idle(dive: Array) -> Array:
     """Return which games are over or were never begun, by the `dive` of each."""
     # Before its first dive a game has dive 0, and after its last one DIVES + 1.
-    return dive % (DIVES + 1) == 0
+    idle: Array = dive % (DIVES + 1) == 0
+    return idle
 
 
 def taken_bits(last: int, places: Iterable[int]) -> int:

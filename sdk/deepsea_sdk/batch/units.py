@@ -455,15 +455,18 @@ def _piles_of_items(rules: RuleSet, trail: Array, counts: Array) -> Array:
     game = np.repeat(np.arange(len(counts)), counts)
     first_item = counts.cumsum() - counts
     number_in_game = np.arange(len(game)) - first_item[game]
+    pile: Array
     if not rules.top_up_tail_piles:
-        return number_in_game // PILE_ITEMS
+        pile = number_in_game // PILE_ITEMS
+        return pile
     # [items, WIDTH]: how many items fit on the older piles of the item's game up to each space
     room_upto = older_rooms(trail).cumsum(axis=1)[game]
     # The first space up to which the item still fits; items that come later begin new piles.
     older_pile = (room_upto <= number_in_game[:, None]).sum(axis=1)
     number_on_new_piles = number_in_game - room_upto[:, -1]
     new_pile = WIDTH + number_on_new_piles // PILE_ITEMS
-    return np.where(number_on_new_piles < 0, older_pile, new_pile)
+    pile = np.where(number_on_new_piles < 0, older_pile, new_pile)
+    return pile
 
 
 def runs_to_ask_in_turn(
