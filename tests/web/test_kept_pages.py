@@ -343,7 +343,7 @@ def test_scripts_are_told_of_a_name_that_has_changed_and_of_a_login_that_has_end
 
 
 def kept(text: str) -> KeptAnswer:
-    return KeptAnswer(ResponseBody.of(text, "text/plain"), None, 0)
+    return KeptAnswer(ResponseBody.of_text(text, "text/plain"), None, 0)
 
 
 def test_what_was_used_longest_ago_goes_when_there_is_no_room() -> None:

@@ -42,7 +42,7 @@ def test_ticks_are_few_round_and_inside(low: float, size: float, most: int) -> N
 @given(st.lists(st.tuples(FINITE, st.floats(0.1, 50)), max_size=9))
 def test_every_bar_fits_on_the_scale(bars: list[tuple[float, float]]) -> None:
     bounds = [(low, low + size) for low, size in bars]
-    scale = Scale.of(bounds)
+    scale = Scale.of_bars(bounds)
     fromstring(axis(scale))
     for low, high in bounds:
         svg = fromstring(bar(scale, low, (low + high) / 2, high))
@@ -53,7 +53,7 @@ def test_every_bar_fits_on_the_scale(bars: list[tuple[float, float]]) -> None:
 
 
 def test_what_is_beyond_a_scale_ends_at_its_edge() -> None:
-    scale = Scale.of([(10, 30)])
+    scale = Scale.of_bars([(10, 30)])
     assert scale.x(-100) == scale.x(10)
     assert scale.x(100) == scale.x(30)
     svg = bar(scale, -100, 20, 100)
@@ -142,8 +142,8 @@ def test_a_course_of_no_game_or_one_is_drawn_too(courses: list[VersionCourse]) -
 def test_an_outlier_makes_no_dots_of_the_others() -> None:
     near = [(20.0 + n, 24.0 + n) for n in range(9)]
     far = (-80.0, -70.0)
-    scale = Scale.of([*near, far])
-    assert scale == Scale.of(near)
+    scale = Scale.of_bars([*near, far])
+    assert scale == Scale.of_bars(near)
     picture = bar(scale, far[0], -75, far[1])
     assert picture.count('class="beyond"') == 1
     assert "<circle" not in picture
@@ -158,13 +158,13 @@ def test_bots_that_are_far_apart_evenly_are_all_on_the_scale(
     first: float, step: float, number: int
 ) -> None:
     bounds = [(first + n * step - 0.5, first + n * step + 0.5) for n in range(number)]
-    scale = Scale.of(bounds)
+    scale = Scale.of_bars(bounds)
     assert scale.low <= bounds[0][0]
     assert bounds[-1][1] <= scale.high + 1e-9
 
 
 def test_a_narrow_axis_has_the_outer_numbers_where_the_squeezed_bars_have_them() -> None:
-    scale = Scale.of([(0, 30)])
+    scale = Scale.of_bars([(0, 30)])
     wide, narrow = (
         [(float(one.get("x", "")), one.text) for one in fromstring(axis(scale, width)).iter("text")]
         for width in (BAR_WIDTH, NARROW)

@@ -457,9 +457,8 @@ def monitored(
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on to the monitor or the application, and count its response."""
-        route_names: list[
-            str
-        ] = []  # the route that takes the request adds its name (`name_routes`)
+        # The route that takes the request adds its name to this list (see `name_routes`).
+        route_names: list[str] = []
         scope = {**scope, ROUTE: route_names}
         counting_send = _counting_send(send, route_names, gateway.requests)
         if scope.get("path") in monitor_paths:

@@ -262,7 +262,7 @@ class Scale:
     high: float
 
     @classmethod
-    def of(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
+    def of_bars(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
         """Return the scale for bars from low to high bounds; outliers may go beyond it."""
         bounds = _without_outliers(bounds)
         low = min((low for low, _ in bounds), default=0.0)

@@ -1,6 +1,6 @@
 """The site's application: from a request to a page, its CSV, or a refusal.
 
-Start reading at `Site`; a request for a public page goes through `_page_handler`.
+Start reading at `Site`; a request for a public page goes through `_answer_page`.
 
 Invariants: every address is in one table of routes, and any other one is 404; only GET and HEAD
 are answered, except for the forms of people with an account; a page is the same for everybody,
@@ -121,7 +121,8 @@ class Site:
         rate of visits, and for a private ladder a session. Then a route answers it.
         """
         routes: list[BaseRoute] = [
-            Route(page.path, self._page_handler(page)) for page in self._pages
+            Route(page.path, self.with_error_pages(partial(self._answer_page, page)))
+            for page in self._pages
         ]
         for path, endpoint in endpoints.items():
             routes.append(Route(path, self.with_error_pages(partial(endpoint, self))))
@@ -134,7 +135,7 @@ class Site:
             routes=routes,
             exception_handlers={HTTPException: self.error_response, Exception: self.error_response},
         )
-        # An address with a slash too many is 404, as every address that is not in the table.
+        # An address that differs by a slash from one in the table is 404, as any unknown one.
         router.router.redirect_slashes = False
         app: ASGIApp = router
         if self.renderer.private:
@@ -151,46 +152,53 @@ class Site:
 
         async def checked(scope: Scope, receive: Receive, send: Send) -> None:
             """Pass a request on to the application, or answer it with the refusal of a check."""
-            answer = app
+            respond = app
             if scope["type"] == "http" and not scope["path"].startswith(uncounted):
                 try:
                     self.gateway.count_visit(scope["client"][0])
                     check_address(scope)
                 except UserError as error:
-                    answer = await self.error_response(Request(scope), error)
-            await answer(scope, receive, send)
+                    respond = await self.error_response(Request(scope), error)
+            await respond(scope, receive, send)
 
         return checked
 
-    def _page_handler(self, page: Page[Any]) -> RequestHandler:
-        """Return the handler of requests for a page.
+    async def _answer_page(self, page: Page[Any], request: Request) -> Response:
+        """Answer a request for a page.
 
-        Everybody gets the same response, which is kept. Only a page with a deadline is made anew
+        All readers get the same response, from the cache. Only a page with a deadline is made anew
         for an author who has more time to submit than others.
         """
+        query, format_name = _query_and_format(request, page)
+        render = partial(self._render, page, query, format_name)
+        # The page for everybody first: rendering it reads which authors have more time.
+        response = await self.shared_response(
+            request,
+            key=(page.path, format_name, *sorted({**query.path, **query.parameters}.items())),
+            make=partial(render, self.ladder),
+            last_changes=self._last_changes_reader(page, query),
+        )
+        if not (page.shows_deadline and format_name == "html" and self._extended_authors):
+            return response
+        visit = await self.sessions.visit_of(request)
+        author_id = visit.caller.author_id
+        if author_id not in self._extended_authors:
+            return response
+        author_ladder = LocalLadder(self.gateway.service, replace(READER, author_id=author_id))
+        body = await self.gateway.in_thread(partial(render, author_ladder))
+        return response_of(request, body, PERSONAL_HEADERS)
 
-        async def answer(request: Request) -> Response:
-            """Answer with the page for everybody, or with that for an author with more time."""
-            query, format_name = _query_and_format(request, page)
-            key = (page.path, format_name, *sorted({**query.path, **query.parameters}.items()))
-            make = partial(self._render, page, query, format_name, self.ladder)
-            last_changes = None
-            if page.subject is not None and (name := query.text(page.subject.parameter)):
-                last_changes = partial(page.subject.last_changes, self.store, name)
-            # First the page for everybody: making it reads which authors have more time.
-            response = await self.shared_response(request, key, make, last_changes)
-            if not (page.shows_deadline and format_name == "html" and self._extended_authors):
-                return response
-            author_id = (await self.sessions.visit_of(request)).caller.author_id
-            if author_id not in self._extended_authors:
-                return response
-            ladder = LocalLadder(self.gateway.service, replace(READER, author_id=author_id))
-            body = await self.gateway.in_thread(
-                partial(self._render, page, query, format_name, ladder)
-            )
-            return response_of(request, body, PERSONAL_HEADERS)
+    def _last_changes_reader(
+        self, page: Page[Any], query: Query
+    ) -> Callable[[], LastChanges | None] | None:
+        """Return the function that reads the last changes of the game or season of a page.
 
-        return self.with_error_pages(answer)
+        None if the page is about none.
+        """
+        name = query.text(page.subject.parameter) if page.subject is not None else None
+        if page.subject is None or not name:
+            return None
+        return partial(page.subject.last_changes, self.store, name)
 
     def with_error_pages(self, handler: RequestHandler) -> RequestHandler:
         """Return a handler that answers every error of another one with the page of the error."""
@@ -210,16 +218,23 @@ class Site:
         make: Callable[[], ResponseBody],
         last_changes: Callable[[], LastChanges | None] | None,
     ) -> Response:
-        """Return a response that is the same for everybody, from the cache if it may be sent.
+        """Return a response that is the same for everybody, with a cached body if there is one.
 
-        `key` names the response in the cache, and `make` makes its body, in a thread.
-        `last_changes` reads the last changes of its subject, or returns None while that is not
-        over: a body of a subject that is over is sent until these change, any other one for a time.
+        The body of a page about a game or season that is over is used until that changes, any other
+        body for a short time.
+
+        key           names the body in the cache
+        make          makes the body, in a thread
+        last_changes  reads the last changes of the page's game or season, and returns None while
+                      that is not over; None itself if the page is about none
         """
         answer = self._cache.get(key)
         if answer is None or not answer.is_fresh(self.gateway.clock.now_us()):
-            changes = None if last_changes is None else await self.gateway.in_thread(last_changes)
-            if answer is None or changes is None or answer.changes != changes:
+            changes = None
+            if last_changes is not None:
+                changes = await self.gateway.in_thread(last_changes)
+            is_unchanged = answer is not None and changes is not None and answer.changes == changes
+            if answer is None or not is_unchanged:
                 answer = await self._make_once(key, changes, make)
         etag, file = answer.body.etag, answer.body.file
         headers = {"ETag": etag, "Cache-Control": _REVALIDATE, "Vary": "Accept-Encoding"}
@@ -232,39 +247,45 @@ class Site:
     async def _make_once(
         self, key: Hashable, changes: LastChanges | None, make: Callable[[], ResponseBody]
     ) -> KeptAnswer:
-        """Make an answer and keep it; requests for it that come meanwhile wait for the same one.
+        """Make an answer for the cache, once for all requests that ask for it meanwhile.
 
-        `changes` are the last changes of its subject, if that is over. They were read before, so
-        that a change that comes while it is made is noticed at the next request.
+        key      names the answer in the cache
+        changes  the last changes of its game or season if that is over. They were read before the
+                 answer is made, so a change that comes meanwhile is noticed at the next request
+        make     makes the body, in a thread
         """
         task_key = key, changes
+        if task_key not in self._making:
+            making = self._make_and_keep(key, changes, make)
+            self._making[task_key] = asyncio.create_task(making)
+        # A reader who leaves cancels this request, and must not cancel the task for the others.
+        return await asyncio.shield(self._making[task_key])
 
-        def make_now() -> ResponseBody:
+    async def _make_and_keep(
+        self, key: Hashable, changes: LastChanges | None, make: Callable[[], ResponseBody]
+    ) -> KeptAnswer:
+        """Make an answer in a thread and put it into the cache; for the arguments see above."""
+
+        def checked_make() -> ResponseBody:
             # Raises if the ladder's file was removed: while it is open, it can still be read.
             self.store.database.check_place()
             return make()
 
-        async def make_and_keep() -> KeptAnswer:
-            """Make the answer in a thread and put it into the cache, unless that fails."""
-            try:
-                body = await self.gateway.in_thread(make_now)
-                answer = KeptAnswer(body, changes, self.gateway.clock.now_us() + self._kept_us)
-                self._cache.put(key, answer)
-                return answer
-            finally:
-                del self._making[task_key]
-
-        if task_key not in self._making:
-            self._making[task_key] = asyncio.create_task(make_and_keep())
-        # A reader who leaves cancels this request, and must not cancel the task for the others.
-        return await asyncio.shield(self._making[task_key])
+        try:
+            body = await self.gateway.in_thread(checked_make)
+            answer = KeptAnswer(body, changes, self.gateway.clock.now_us() + self._kept_us)
+            self._cache.put(key, answer)
+            return answer
+        finally:
+            del self._making[key, changes]
 
     def _render(
         self, page: Page[Any], query: Query, format_name: str, ladder: LocalLadder
     ) -> ResponseBody:
         """Read the document of a page and make its body, as HTML or CSV.
 
-        A page with a deadline also reads again which authors have more time than others.
+        Of a page with a deadline this also reads again, into `_extended_authors`, which authors
+        have more time to submit than others.
         """
         with snapshot():
             data = page.read(ladder, query)
@@ -274,22 +295,18 @@ class Site:
             assert page.csv is not None
             text = "".join(csv_lines(page.csv.rows(data), page.csv.columns))
             file = csv_file(page.csv.name(data), self.store.now())
-            return ResponseBody.of(text, KINDS["csv"], file)
-        return ResponseBody.of(self.renderer.page(page, query, data), KINDS["html"])
+            return ResponseBody.of_text(text, KINDS["csv"], file)
+        return ResponseBody.of_text(self.renderer.page(page, query, data), KINDS["html"])
 
     async def error_response(self, request: Request, error: Exception) -> Response:
         """Return the answer to a request that failed: a page, JSON or a line of text.
 
-        The cause of an error of the server is logged. It is not shown: it may name files.
+        An error of the server is also logged with its cause, which the answer does not show since
+        it may name files.
         """
         answer = refusal(error)
         if answer.status >= 500 and not isinstance(error, HTTPException):
-            path = one_line(request.scope["path"], 200)
-            cause = error.__cause__ if isinstance(error, ApiError) and error.__cause__ else error
-            # The message of these says all; any other error is a mistake in this program.
-            is_expected = isinstance(cause, (LadderError, UserError, InvalidRecord))
-            trace = None if is_expected else cause
-            _log.error("%s: %s", path, one_line(str(cause)), exc_info=trace)
+            _log_error(request, error)
         # An HTTPException may have headers of its own, such as Allow of the status 405.
         error_headers = getattr(error, "headers", None) or {}
         headers = {**NO_STORE, **error_headers, **answer.headers}
@@ -307,10 +324,20 @@ class Site:
         return RedirectResponse(f"{self.access.prefix}/", 307)
 
 
-def _query_and_format(request: Request, page: Page[Any]) -> tuple[Query, str]:
-    """Return the parameters of a page, and the format in which it is wanted: "html" or "csv".
+def _log_error(request: Request, error: Exception) -> None:
+    """Log why the server could not answer a request, with a traceback if that was unexpected."""
+    cause = error.__cause__ if isinstance(error, ApiError) and error.__cause__ else error
+    # The message of these says all; any other error is a mistake in this program.
+    is_expected = isinstance(cause, (LadderError, UserError, InvalidRecord))
+    path = one_line(request.scope["path"], 200)
+    _log.error("%s: %s", path, one_line(str(cause)), exc_info=None if is_expected else cause)
 
-    Raises UserError for a parameter that is given twice or is too long, and for other formats.
+
+def _query_and_format(request: Request, page: Page[Any]) -> tuple[Query, str]:
+    """Return the parameters of a request for a page, and the format to answer in.
+
+    The format is "html" or, if the page has it, "csv". Raises UserError for another format, and for
+    a parameter that is given twice or is too long.
     """
     texts = parameters_of(request, (*page.parameters, "format"))
     format_name = texts.pop("format", "html")

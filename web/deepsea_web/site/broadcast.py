@@ -127,10 +127,12 @@ class Broadcast:
         `seq` is the number of the newest game in the reader's list; 0 if the list is empty. Raises
         ApiError if too many streams are open.
         """
-        cursor, checked_us = ReaderCursor(seq), self._clock.now_us()
+        cursor = ReaderCursor(seq)
+        checked_us = self._clock.now_us()  # the time when the session was last checked
         with self._gateway.stream_slot(caller.address), self.watching():
             while not self._gateway.closing.is_set():
-                # First the event to wait for: news that comes while this yields sets it.
+                # Taken before the events are made, since each news replaces this asyncio.Event: it
+                # is also set by news that come while this generator yields.
                 news = self._news
                 cursor, text = self.events_after(cursor)
                 yield text.encode()
@@ -148,14 +150,11 @@ class Broadcast:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Count a reader. The first one begins the polls; when the last one leaves, they end."""
+        """Count a reader during the context, and poll the store while there is any reader."""
         self.readers += 1
-        if self._waking_at_end is None:
-            # Games that were played while nobody watched are not kept: begin anew.
-            self._games.clear()
-            self._seq = self._newest_missing = 0
-            self._waking_at_end = asyncio.create_task(self._wake_at_end())
-            self._begin_poll()
+        is_polling = self._waking_at_end is not None
+        if not is_polling:
+            self._begin_polling()
         try:
             yield
         finally:
@@ -164,9 +163,10 @@ class Broadcast:
                 self._stop_polling()
 
     def events_after(self, cursor: ReaderCursor) -> tuple[ReaderCursor, str]:
-        """Return the events that a reader lacks, and the reader's cursor after them.
+        """Return the reader's cursor after the events that the reader lacks, and their text.
 
-        Readers with the same cursor, as all that were woken together have, share one text.
+        The text is made once for all readers with the same cursor, as those have who were woken
+        together, and is kept for a moment, MOMENT_US.
         """
         moment = self._clock.now_us() // MOMENT_US
         if moment != self._moment:
@@ -178,24 +178,28 @@ class Broadcast:
         return events
 
     def _make_events(self, cursor: ReaderCursor) -> tuple[ReaderCursor, str]:
-        """Write the events that a reader lacks; the first ones of a connection with `retry`.
+        """Return the reader's cursor after the events that the reader lacks, and their text.
 
-        A reader who lacks a game that is kept no more is sent `reload`.
+        The events are the newer games and a new game on TV. A reader who lacks a game that is no
+        longer kept gets the event `reload` in place of games.
         """
         parts: list[str] = []
         if not cursor.has_events:
-            # 2 to 8 seconds, by the moment: after a restart not all readers come back at once.
+            # The time after which the browser connects again if the connection breaks, in
+            # milliseconds. It is 2 to 8 seconds, and changes from moment to moment: after a restart
+            # of the server not all readers come back at once.
             parts.append(f"retry: {2000 + 611 * self._moment % 6000}\n\n")
         newer_games = [game for game in self._games if game.seq > cursor.seq]
-        seq = max(self._seq, cursor.seq)
-        if 0 < cursor.seq < self._newest_missing:
+        newest_seq = max(self._seq, cursor.seq)
+        lacks_dropped_game = 0 < cursor.seq < self._newest_missing
+        if lacks_dropped_game:
             parts.append(_event("reload", [], self._seq))
         elif newer_games:
             lines = [self._game_line(game) for game in newer_games]
             parts.append(_event("games", lines, self._seq))
         if self._on_tv is not None and cursor.shows != self._shows:
-            parts.append(_event("tv", self._tv_document(self._on_tv), seq))
-        return ReaderCursor(seq, self._shows, has_events=True), "".join(parts)
+            parts.append(_event("tv", self._tv_document(self._on_tv), newest_seq))
+        return ReaderCursor(newest_seq, self._shows, has_events=True), "".join(parts)
 
     def _game_line(self, game: GameLine) -> dict[str, object]:
         """Return a game as a line of the list of newest results."""
@@ -209,7 +213,8 @@ class Broadcast:
     def _tv_document(self, schedule: TvSchedule) -> dict[str, object]:
         """Return the game on TV for a page, with the time that has passed since it began.
 
-        Its words name the bots in the order of their seats: the result is seen at the end.
+        The time is in milliseconds. The words name the bots by seat, and not the result, which the
+        reader sees at the end.
         """
         return {
             **self._game_line(schedule.game),
@@ -221,12 +226,19 @@ class Broadcast:
 
     # ----- Polls, as long as there are readers
 
+    def _begin_polling(self) -> None:
+        """Begin to poll for the first reader, without the games that were played before."""
+        self._games.clear()
+        self._seq = self._newest_missing = 0
+        self._waking_at_end = asyncio.create_task(self._wake_at_end())
+        self._begin_poll()
+
     def _begin_poll(self) -> None:
         self._alarm = None
         self._polling = asyncio.create_task(self._poll())
 
     async def _poll(self) -> None:
-        """Look for news, and set the alarm for the next poll, whatever went wrong with this one.
+        """Look for news, and set the alarm for the next poll, even if this one fails.
 
         Only the first of several failures in a row is logged.
         """
@@ -240,47 +252,61 @@ class Broadcast:
                 _log.error("live results have to wait: %s", one_line(str(error)), exc_info=trace)
             self._is_failing = True
         if self.readers and not self._gateway.closing.is_set():
-            pause_us = POLL_US if self._quiet_polls else max(POLL_US, REST_US * self.readers)
+            # After news, which were sent to every reader, a large crowd makes the pause longer.
+            had_news = self._quiet_polls == 0
+            pause_us = max(POLL_US, REST_US * self.readers) if had_news else POLL_US
             self._alarm = self._clock.at(self._clock.now_us() + pause_us, self._begin_poll)
 
     async def _look_for_news(self) -> None:
         """Read new games, put the next game on TV when one has ended, and wake the readers.
 
-        Without news they are woken after BEAT polls.
+        Without news readers are woken after BEAT polls, so that their streams send a comment.
         """
         new_games = await self._gateway.in_thread(self._read_new_games)
-        for game in new_games:
-            if len(self._games) == KEPT:
-                self._newest_missing = int(self._games[0].seq)  # the next line drops this game
-            self._games.append(game)
-            self._seq = int(game.seq)
-        tv_is_free = self._on_tv is None or (
-            self._clock.now_us() - self._tv_began_us >= 1000 * self._on_tv.length_ms
-        )
-        schedule = None
-        if tv_is_free and self._games:
-            game = self._next_for_tv()
-            # Before its record is read: a damaged one fails this poll, and not the next one, too.
-            self._shown_ids.append(game.game_id)
-            schedule = await self._gateway.in_thread(lambda: tv_schedule(self._ladder, game))
-        if schedule is not None:
-            self._on_tv, self._tv_began_us = schedule, self._clock.now_us()
-            self._shows += 1
-        self._quiet_polls = 0 if new_games or schedule else self._quiet_polls + 1
+        self._keep_games(new_games)
+        has_new_show = False
+        if self._games and self._tv_is_free():
+            await self._put_next_game_on_tv()
+            has_new_show = True
+        self._quiet_polls = 0 if new_games or has_new_show else self._quiet_polls + 1
         if self._quiet_polls == BEAT:
             self._quiet_polls = 0
         if self._quiet_polls == 0:
             self._made_events.clear()
             self._wake_readers()
 
+    def _keep_games(self, new_games: Sequence[GameLine]) -> None:
+        """Add new games to the kept ones, of which the oldest are dropped beyond KEPT."""
+        for game in new_games:
+            if len(self._games) == KEPT:
+                self._newest_missing = int(self._games[0].seq)  # `append` drops this game
+            self._games.append(game)
+            self._seq = int(game.seq)
+
+    def _tv_is_free(self) -> bool:
+        """Return True if no game is on TV, or the time of the one that is on has passed."""
+        if self._on_tv is None:
+            return True
+        shown_ms = (self._clock.now_us() - self._tv_began_us) // 1000
+        return shown_ms >= self._on_tv.length_ms
+
+    async def _put_next_game_on_tv(self) -> None:
+        """Choose a kept game and begin to show it. Raises an error if its record is damaged."""
+        game = self._next_for_tv()
+        # Noted before the record is read, so that a damaged game fails one poll, and not all.
+        self._shown_ids.append(game.game_id)
+        schedule = await self._gateway.in_thread(lambda: tv_schedule(self._ladder, game))
+        self._on_tv, self._tv_began_us = schedule, self._clock.now_us()
+        self._shows += 1
+
     def _wake_readers(self) -> None:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     def _read_new_games(self) -> list[GameLine]:
-        """Return the games after the newest kept one, the oldest first, KEPT at most.
+        """Return the games after the newest kept one, KEPT at most, the oldest first.
 
-        If none is kept, return the newest games of the ladder.
+        If none is kept, because the first reader has just come, return the ladder's newest games.
         """
         if self._seq:
             games: list[GameLine] = []
@@ -291,15 +317,16 @@ class Broadcast:
                 if len(games) == KEPT:
                     break
             return games
-        page = self._ladder.games(limit=KEPT)
-        if page.older is not None:
+        page = self._ladder.games(limit=KEPT)  # newest first
+        if page.older is not None:  # there are games before the oldest of these
             self._newest_missing = int(page.games[-1].seq) - 1
         return list(reversed(page.games))
 
     def _next_for_tv(self) -> GameLine:
-        """Return the game of the strongest bots, of the newest that were not on TV yet.
+        """Return the kept game to show next.
 
-        When all kept games have been on TV, they may be shown again.
+        Of the _CANDIDATES newest games that were not on TV yet it is the one with the strongest
+        bots. When all kept games have been on TV, they may be shown again.
         """
         candidates = [game for game in self._games if game.game_id not in self._shown_ids]
         if not candidates:
@@ -324,19 +351,21 @@ class Broadcast:
 
 
 def tv_schedule(ladder: LadderApi, game: GameLine) -> TvSchedule:
-    """Return the schedule of a game that is shown at human pace, from its record."""
+    """Return the times at which the frames of a game are shown, so that people can follow it."""
     document = frames(read_record(ladder.game(game_id=game.game_id).record))
-    starts_ms, time_ms = [], 0
+    starts_ms: list[int] = []
+    next_start_ms = 0
     for frame in document["frames"]:
-        starts_ms.append(time_ms)
-        # A frame says something when a turn or a dive has ended, or a dive begins.
-        if any(text.startswith("dive ") for text in frame["say"]):
-            time_ms += DIVE_MS
-        elif frame["say"]:
-            time_ms += TURN_MS
+        starts_ms.append(next_start_ms)
+        # A frame has sentences when a turn or a dive has ended, or a dive begins.
+        sentences = frame["say"]
+        if any(sentence.startswith("dive ") for sentence in sentences):
+            next_start_ms += DIVE_MS
+        elif sentences:
+            next_start_ms += TURN_MS
         else:
-            time_ms += FRAME_MS
-    return TvSchedule(game, starts_ms, starts_ms[-1] + END_MS)
+            next_start_ms += FRAME_MS
+    return TvSchedule(game, starts_ms, length_ms=starts_ms[-1] + END_MS)
 
 
 def _mean_skill(game: GameLine) -> float:

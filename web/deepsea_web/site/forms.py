@@ -243,18 +243,19 @@ async def read_upload(
 
 
 def archive_of(file: UploadFile, form: Form) -> Archive:
-    """Return the archive with the bot of a form: its file, if that is a zip.
+    """Return the archive of the bot that was sent with a form.
 
-    A Python file is packed into one first, and gives the bot its name unless the form has one.
+    A file of Python is packed into an archive here, and the bot gets its name from the file unless
+    the form has a name. Any other file is taken for an archive.
     """
     if not file.filename:
         raise UserError(_NO_FILE)
-    # Some browsers send a path, of either kind, instead of a name.
+    # Some browsers send a path, with slashes or backslashes, instead of a name.
     name = PurePosixPath(PureWindowsPath(file.filename).name)
     bot, key = form.text("bot"), form.text("key")
     if name.suffix.lower() != ".py":
         return archive_in(file.file, bot, key)
-    program = file.file.read(LIMITS.file_bytes + 1)
+    program = file.file.read(LIMITS.file_bytes + 1)  # one byte more shows that it is too long
     if len(program) > LIMITS.file_bytes:
         raise UserError(f"a file of a bot has at most {LIMITS.file_bytes:,} bytes")
     archive = pack(collect_single(program, LIMITS).files)
@@ -299,10 +300,10 @@ class Cookie:
         self._for_scripts = for_scripts
 
     def read(self, headers: Sequence[str]) -> str | None:
-        """Return its value from the `Cookie` headers of a request.
+        """Return the value of this cookie in the `Cookie` headers of a request.
 
-        The value is None if the cookie is missing, has characters that this site never sends, or
-        comes twice: then one of them is of another site on this host.
+        None if the cookie is missing, has characters that this site never sends, or is there twice:
+        then one of the two is of another site on this host.
         """
         values: list[str] = []
         for header in headers:
@@ -310,14 +311,19 @@ class Cookie:
                 name, _, value = pair.strip().partition("=")
                 if name == self.name:
                     values.append(value)
-        return values[0] if len(values) == 1 and _COOKIE_VALUE.fullmatch(values[0]) else None
+        if len(values) != 1 or not _COOKIE_VALUE.fullmatch(values[0]):
+            return None
+        return values[0]
 
     def give(self, value: str, seconds: int | None = None) -> str:
-        """Return the `Set-Cookie` header that sets it, for so long or until the browser closes."""
+        """Return the `Set-Cookie` header that sets this cookie.
+
+        seconds  the time for which the browser keeps it; None: until it is closed
+        """
         return self._header(value, "" if seconds is None else f"; Max-Age={seconds}")
 
     def take(self) -> str:
-        """Return the `Set-Cookie` header that removes it."""
+        """Return the `Set-Cookie` header that removes this cookie."""
         return self._header("", "; Max-Age=0")
 
     def _header(self, value: str, max_age: str) -> str:
@@ -341,22 +347,21 @@ class SessionAuth:
         self.author = Cookie(access, "author", for_scripts=True)
 
     async def visit_of(self, request: Request) -> Visit:
-        """Return the visit of a request's reader: a member by the session's cookie, or a visitor.
+        """Return the visit of the reader who sends a request.
 
-        A cookie that came over a connection that others can read counts as none. The member is
-        noted in the request's scope, where error pages look.
+        The reader is a member if the request has the cookie of a session, else a visitor. The
+        cookie is ignored if others can read the connection. A member is added to the request's
+        scope, where error pages look.
         """
         cookies = request.headers.getlist("cookie")
         address = request.client.host if request.client else ""
         session = self.session.read(cookies) if self.access.keeps_secrets(address) else None
-        caller: Caller | None = None
+        member: Caller | None = None
         if session is not None:
-            caller = await self.in_thread(partial(self._member, session, address))
-        if caller is None:
-            caller = visitor(address)
-        else:
-            request.scope[MEMBER] = caller
-        return self.visit(caller, self.visitor.read(cookies))
+            member = await self.in_thread(partial(self._member, session, address))
+        if member is not None:
+            request.scope[MEMBER] = member
+        return self.visit(member or visitor(address), self.visitor.read(cookies))
 
     def _member(self, session: str, address: str) -> Caller | None:
         """Return the member with this session's secret; None if the session has ended."""
@@ -368,9 +373,10 @@ class SessionAuth:
             raise
 
     def visit(self, caller: Caller, visitor: str | None = None) -> Visit:
-        """Return the visit of a caller; `visitor` is the cookie by which visitors are known.
+        """Return the visit of a caller.
 
-        Members are known by their account instead. Only a digest of the cookie is passed on.
+        A visitor is known by the value of the cookie `visitor`, of which only a digest is passed
+        on; a member by the account, whatever the cookie is.
         """
         if visitor is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())
@@ -383,9 +389,14 @@ class SessionAuth:
         return RedirectResponse(url, 303, PERSONAL_HEADERS)
 
     def with_author_cookie(self, request: Request, visit: Visit, response: Response) -> Response:
-        """Return the response, with the cookie that names the reader to scripts if that is new."""
+        """Return the response, with the cookie by which scripts know the reader's name.
+
+        The cookie is sent only if the browser has another one: set for a member, removed for a
+        visitor.
+        """
         author = quote(visit.author, safe="")
-        if author != (self.author.read(request.headers.getlist("cookie")) or ""):
+        known_author = self.author.read(request.headers.getlist("cookie")) or ""
+        if author != known_author:
             cookie = self.author.give(author) if author else self.author.take()
             response.headers.append("Set-Cookie", cookie)
         return response
@@ -393,7 +404,7 @@ class SessionAuth:
     def html(
         self, text: str, status: int = 200, headers: Mapping[str, str] | None = None
     ) -> Response:
-        """Return the response with a page that depends on its reader."""
+        """Return the response with a page that depends on its reader, as HTML in `text`."""
         body = text.encode(errors="replace")  # half a character becomes a question mark
         all_headers = {**PERSONAL_HEADERS, **(headers or {})}
         return Response(body, status, all_headers, media_type=KINDS["html"])

@@ -79,8 +79,8 @@ class MemberRoutes:
     def routes(self) -> list[BaseRoute]:
         """Return the routes of all pages, forms and other handlers.
 
-        An address that is only that of a form leads to the form's page if it is opened by a link or
-        loaded again.
+        Some forms are sent to an address that is not their page's own. If a browser opens such an
+        address, as after loading it again, it is led to the page.
         """
         pages = self.members.pages
         routes: list[BaseRoute] = [
@@ -128,14 +128,15 @@ class MemberRoutes:
     async def _visit_with_cookie(
         self, page: PersonalPage, request: Request
     ) -> tuple[Visit, Mapping[str, str]]:
-        """Return the visit of a request, and headers for the response.
+        """Return the visit of a request, and the headers that its response needs.
 
-        On a page that names visitors, a visitor without a name gets a random one, and the header
-        sets it as a cookie.
+        On some pages, such as that of people's games, visitors have to be known again: a visitor
+        without a cookie gets one with a random name there.
         """
         visit = await self.sessions.visit_of(request)
         caller = visit.caller
-        if caller.author_id or caller.visitor or not page.names_visitors:
+        is_known = bool(caller.author_id or caller.visitor)
+        if is_known or not page.names_visitors:
             return visit, {}
         random_bytes = await self.sessions.in_thread(self.sessions.service.entropy)
         name = base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
@@ -149,7 +150,11 @@ class MemberRoutes:
         problem: Refusal | None = None,
         typed: Mapping[str, Sequence[str]] | None = None,
     ) -> str:
-        """Read and render a page; after a refused form with the problem and what was typed."""
+        """Read and render a page.
+
+        problem  the refusal of a form that was sent; None if there was none
+        typed    what was typed into the refused form, by the names of its fields
+        """
         values = page.read(visit, query)
         return self.renderer.personal_page(
             page.template,
@@ -167,35 +172,41 @@ class MemberRoutes:
     # ----- Forms
 
     async def _receive_form(self, action: Action, request: Request) -> Response:
-        """Read a form that a page of this site sends, and do its work."""
+        """Read a form that a page of this site has sent, run its action, and answer.
+
+        Raises HTTPException for a form that another site has sent.
+        """
         check_origin(request, self.sessions.access)
         if action.has_file:
             return await self._receive_upload(action, request)
         fields = await read_fields(request, self.sessions.clock)
-        return await self._act(action, request, form_of(fields, action.fields))
+        return await self._run_action(action, request, form_of(fields, action.fields))
 
     async def _receive_upload(self, action: Action, request: Request) -> Response:
-        """Read a form with a file, if its sender may upload one now, and do its work.
+        """Read a form with a bot's file, run its action, and answer.
 
-        Before the fields have been read, a refused form is shown again empty.
+        The file is not read if the sender may not upload one now. If the form is refused, its page
+        is shown again, with the reason and with the fields as far as they have been read.
         """
-        visit, form = await self.sessions.visit_of(request), Form()
+        visit = await self.sessions.visit_of(request)
         limits = self.sessions.service.limits
+        read_form = Form()  # stays empty if the form is refused before its fields have been read
         try:
             with self.sessions.gateway.uploading(visit.caller):
                 fields, file = await read_upload(request, limits, self.sessions.clock)
                 with file.file:
-                    form = form_of(fields, action.fields)
-                    archive = await self.sessions.in_thread(partial(archive_of, file, form))
-                    return await self._act(action, request, replace(form, archive=archive))
+                    read_form = form_of(fields, action.fields)
+                    archive = await self.sessions.in_thread(partial(archive_of, file, read_form))
+                    form = replace(read_form, archive=archive)
+                    return await self._run_action(action, request, form)
         except UserError as error:
-            return await self._show_refused(action, visit, form, error)
+            return await self._show_refused(action, visit, read_form, error)
 
-    async def _act(self, action: Action, request: Request, form: Form) -> Response:
-        """Do the work of a form, and answer with its outcome or its page with the reason.
+    async def _run_action(self, action: Action, request: Request, form: Form) -> Response:
+        """Run the action of a form, and answer with its outcome.
 
-        The sender is looked up only now that the whole form is here: the session may have ended
-        while it arrived.
+        If the action refuses the form, answer with the form's page and the reason. The sender is
+        looked up only now that the whole form is here: the session may have ended while it arrived.
         """
         visit = await self.sessions.visit_of(request)
         try:
@@ -214,19 +225,18 @@ class MemberRoutes:
         problem = refusal(error)
         if problem.status >= 500:
             raise error
-        # The form's own address lacks the parts of its page's path: they are fields of the form.
-        path = {name: form.text(name) for name in _PART_OF_PATH.findall(action.page.path)}
+        # The page's path may have a part such as `{id}`; the form has its value as a field.
+        path_names = _PART_OF_PATH.findall(action.page.path)
+        query = Query({name: form.text(name) for name in path_names})
+        render = partial(self._render, action.page, visit, query, problem, action.typed(form))
         try:
-            text = await self.sessions.in_thread(
-                partial(self._render, action.page, visit, Query(path), problem, action.typed(form))
-            )
+            text = await self.sessions.in_thread(render)
         except UserError:
             raise error from None
         return self.sessions.html(text, problem.status, problem.headers)
 
     async def _show_outcome(self, outcome: Outcome, visit: Visit) -> Response:
-        """Answer with the outcome of a form; sets or removes the cookies of its session."""
-        response: Response
+        """Answer with the outcome of a form's action: a redirect, a page, or a new session."""
         match outcome:
             case Redirect():
                 url = self.sessions.access.url(outcome.path, done=outcome.done)
@@ -241,18 +251,24 @@ class MemberRoutes:
                 )
                 return self.sessions.html(text)
             case SessionStart():
-                # The browser forgets its former session, so that session is ended, too.
-                await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
-                new_visit = self.sessions.visit(outcome.caller)
-                response = await self._show_outcome(outcome.answer, new_visit)
-                author = quote(outcome.caller.author, safe="")
-                for cookie in (
-                    self.sessions.session.give(outcome.secret, outcome.seconds),
-                    self.sessions.author.give(author, outcome.seconds),
-                    self.sessions.visitor.take(),
-                ):
-                    response.headers.append("Set-Cookie", cookie)
-                return response
+                return await self._show_session_start(outcome, visit)
+
+    async def _show_session_start(self, outcome: SessionStart, visit: Visit) -> Response:
+        """Answer a form that has begun a session, and set the cookies of the session.
+
+        The browser forgets its former session by that, so the former session is ended.
+        """
+        await self.sessions.in_thread(partial(visit.service.log_out, visit.caller))
+        new_visit = self.sessions.visit(outcome.caller)
+        response = await self._show_outcome(outcome.answer, new_visit)
+        author = quote(outcome.caller.author, safe="")
+        for cookie in (
+            self.sessions.session.give(outcome.secret, outcome.seconds),
+            self.sessions.author.give(author, outcome.seconds),
+            self.sessions.visitor.take(),
+        ):
+            response.headers.append("Set-Cookie", cookie)
+        return response
 
     async def _to_page(self, action: Action, request: Request) -> Response:
         """Lead from the address of a form to its page, or to the list that the page belongs to."""

@@ -29,7 +29,7 @@ from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import LadderService
 from deepsea_arena.documents import parameter
 from deepsea_ladder.accounts import Caller, Role
-from deepsea_ladder.errors import NotOnLadder, StoreDamaged, StoreError, StoreUnavailable
+from deepsea_ladder.errors import NotOnLadder, StoreDamaged, StoreUnavailable
 from deepsea_ladder.model import utc_time
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.counts import LastChanges
@@ -235,8 +235,8 @@ class ResponseBody:
     """Name of the file as which browsers save it; "" if they show it instead."""
 
     @classmethod
-    def of(cls, text: str, media_type: str, file: str = "") -> ResponseBody:
-        """Encode and pack a text, and compute its ETag."""
+    def of_text(cls, text: str, media_type: str, file: str = "") -> ResponseBody:
+        """Return the body with a text: encode and pack it, and compute its ETag."""
         # Half a character, as a damaged record may have, becomes a question mark.
         plain = text.encode(errors="replace")
         # mtime=0: the same text gives the same bytes, whenever it is packed.
@@ -313,10 +313,11 @@ def response_of(request: Request, body: ResponseBody, headers: Mapping[str, str]
 
 
 def _takes_gzip(request: Request) -> bool:
-    """Return True if the header Accept-Encoding names gzip, and not with the quality 0."""
+    """Return True if the header Accept-Encoding, such as `gzip;q=0.5, br`, allows gzip."""
     for coding in request.headers.get("accept-encoding", "").lower().split(","):
         name, _, quality = coding.partition(";")
         if name.strip() == "gzip":
+            # The quality 0, written with up to three decimals, forbids it.
             return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
     return False
 
@@ -326,13 +327,13 @@ def static_files() -> Mapping[str, ResponseBody]:
     """Return the scripts and styles of the site, by their file names with a digest in them."""
     names = static_names()
     return {
-        names[name]: ResponseBody.of(text, FILE_KINDS[name.rpartition(".")[2]])
+        names[name]: ResponseBody.of_text(text, FILE_KINDS[name.rpartition(".")[2]])
         for name, text in static_texts().items()
     }
 
 
 def refusal(error: Exception) -> Refusal:
-    """Return the refusal that an error stands for.
+    """Return the status and the sentence with which an error is shown to a reader.
 
     An error that this function does not know is a mistake in this program: it gives the status 500,
     and its message, which may name files, is not shown.
@@ -344,14 +345,14 @@ def refusal(error: Exception) -> Refusal:
             return Refusal(404, _sentence(error))
         case UserError():
             return Refusal(400, _sentence(error))
-        case StoreUnavailable(reason=""):
+        case StoreUnavailable(reason=""):  # the store is busy
             return Refusal(503, _SENTENCES[503])
-        case StoreUnavailable() | OSError() if refusal_of(error).kind is RefusalKind.UNAVAILABLE:
+        case StoreUnavailable():  # an operator has to act first, as the API's sentence says
+            return refusal(refusal_of(error))
+        case OSError() if refusal_of(error).kind is RefusalKind.UNAVAILABLE:  # a full disk
             return refusal(refusal_of(error))
         case StoreDamaged(row=row) if row:
             return refusal(refusal_of(error))
-        case StoreError():
-            return Refusal(500, _PAGE_FAILED)
         case HTTPException(status_code=status, detail=detail):
             # Without a detail of its own the exception has the bare phrase of its status.
             has_own_detail = detail != HTTPStatus(status).phrase
@@ -396,10 +397,9 @@ class PageRenderer:
         return self.access.url(f"/static/{static_names()[name]}")
 
     def page(self, page: Page[T], query: Query, data: T) -> str:
-        """Render a page with its document, as HTML.
+        """Render a page of the site with its document, as HTML.
 
-        `with_query` lets templates link to the page with other parameters: those that are given,
-        with changed ones in their places.
+        The template can call `with_query` for a link to the same page with changed parameters.
         """
         path = page.path.format_map(query.path)
         return self._render(
@@ -421,8 +421,8 @@ class PageRenderer:
     ) -> str:
         """Render a page that depends on its reader, as HTML.
 
-        `values` are those of the template; the parts that all such pages share have defaults: the
-        query, the outcome of a form, and the entry of the navigation.
+        `values` are the values of the template. The template of every such page has the names in
+        `defaults`, which `values` may replace.
         """
         defaults: Mapping[str, Any] = {
             "query": Query(),

@@ -209,7 +209,7 @@ async def game_frames(site: Site, request: Request) -> Response:
             raise UserError(f"this game has the seats A to {last}, not {SEAT_LETTERS[viewer]}")
         analysis = site.ladder.analysis(game_id=game_id).document
         frames = analysed_frames(record, viewer, analysis)
-        return ResponseBody.of(json_text(frames), KINDS["json"])
+        return ResponseBody.of_text(json_text(frames), KINDS["json"])
 
     return await _game_document(site, request, ("frames", viewer), make)
 
@@ -223,7 +223,7 @@ async def game_analysis(site: Site, request: Request) -> Response:
         if analysis.done is None:
             raise ApiError(RefusalKind.NOT_FOUND, "there is no analysis of that game yet")
         file = f"{game_id}-analysis.json"
-        return ResponseBody.of(f"{analysis.document}\n", KINDS["json"], file)
+        return ResponseBody.of_text(f"{analysis.document}\n", KINDS["json"], file)
 
     return await _game_document(site, request, ("analysis",), make)
 
@@ -234,7 +234,7 @@ async def game_record(site: Site, request: Request) -> Response:
 
     def make() -> ResponseBody:
         record = site.ladder.record(game_id=game_id)
-        return ResponseBody.of(record, KINDS["json"], record_file(game_id))
+        return ResponseBody.of_text(record, KINDS["json"], record_file(game_id))
 
     return await _game_document(site, request, ("record",), make)
 

@@ -72,7 +72,7 @@ def _standings_extras(data: Standings) -> Mapping[str, Any]:
     """
     lines = data.standings
     settled = [line for line in lines if not line.provisional] or lines
-    scale = Scale.of([(line.low, line.high) for line in settled])
+    scale = Scale.of_bars([(line.low, line.high) for line in settled])
     span = span_of([line.recent for line in settled])
     return {
         "columns": COLUMNS,
