@@ -8,7 +8,7 @@ import inspect
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from deepsea_cli import main
 from deepsea_ladder.model import StoredSeason
 from deepsea_ladder.store import Store, database
 from deepsea_referee.system import SYSTEM
-from helpers import in_loop, ladder
+from helpers import in_loop, ladder, tools
 from helpers.commands import Done, Run
-from helpers.postgres import Postgres, find_binaries
+from helpers.postgres import Postgres
 from helpers.tiers import daily
 
 Contents = Callable[[Store], object]
@@ -39,6 +39,7 @@ _errors = pytest.StashKey[int]()
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the error output: what tests print is captured. Make room for control groups first."""
     SYSTEM.make_room()
+    tools.watch()
     config.stash[_errors] = in_loop.errors = os.dup(2)
 
 
@@ -78,6 +79,20 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Give tests with a mark more time in their event loops; others do milliseconds of work."""
     in_loop.is_marked = any(map(item.get_closest_marker, ("slow", "release")))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch which programs a test starts, with its fixtures."""
+    with tools.watched_test(item.nodeid):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Fail a test that starts a program without saying so."""
+    yield
+    tools.check_test()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,6 +139,16 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
+def _tools(request: pytest.FixtureRequest) -> None:
+    """Skip a test whose marks name a missing tool, and cases of the sandbox where none works."""
+    for mark in request.node.iter_markers("needs"):
+        tools.require(*mark.args)
+    case = getattr(request.node, "callspec", None)
+    if case and "sandbox" in (case.params.get("isolation"), case.params.get("level")):
+        tools.require("bubblewrap")
+
+
+@pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the surroundings of the tests must not change."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -151,10 +176,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server for this test run."""
-    binaries = find_binaries()
-    if binaries is None:
-        pytest.skip("PostgreSQL is not installed (apt-get install postgresql)")
-    with Postgres(binaries) as server:
+    tools.require("postgresql")
+    with Postgres() as server:
         yield server
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from deepsea_cli import main
 from deepsea_cli.lazy import EXAMPLES, RARE
 from helpers.commands import Run, environment, every_command
+from helpers.tools import require
 
 ALL = every_command()
 LINES = [(words, line) for words, lines in EXAMPLES.items() for line in lines]
@@ -129,8 +129,9 @@ def test_the_script_of_a_shell_is_for_this_program(run: Run, shell: str) -> None
     done = run("completion", shell)
     assert done.status == 0
     assert f"_DEEPSEA_REFEREE_COMPLETE={shell}_complete" in done.out
-    if path := shutil.which(shell):
-        subprocess.run([path, "-n"], input=done.out, text=True, check=True)
+    if shell != "bash":
+        require(shell)
+    subprocess.run([shell, "-n"], input=done.out, text=True, check=True)
 
 
 def test_another_shell_is_named(run: Run) -> None:

@@ -13,7 +13,6 @@ from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model import Submission, TaskState
 from deepsea_ladder.season import Season
 from deepsea_ladder.store import Store
-from deepsea_referee.sandbox.probe import sandbox_trouble
 from helpers import ladder
 from helpers.commands import Run, start
 from helpers.programs import nothing_left_behind, opponent_in, source
@@ -93,9 +92,8 @@ def test_a_run_checks_what_waits_before_it_plays(run: Run, store: Store) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.needs("bubblewrap")
 def test_strangers_bots_are_checked_in_the_sandbox(run: Run, store: Store) -> None:
-    if trouble := sandbox_trouble():
-        pytest.skip(str(trouble))
     store.seasons.close("s1")
     store.seasons.open(Season(name="s2", seats=(2,), clock=PATIENT), ladder.SEED)
     number = submit(store, "Ada", zipped("assert not os.path.exists('/etc/passwd')"), stranger=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from deepsea_bundle.reader import read_bot
 from helpers.commands import Run
+from helpers.tools import TOOLS, require
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -35,8 +35,8 @@ for line in sys.stdin:
 def folder_of(bot: str, place: Path) -> Path:
     """A bot of the page as a folder; skips if its interpreter is not here."""
     program = tomllib.loads(BLOCKS[f"{bot}/bot.toml"])["command"].split()[0]
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed")
+    if program in TOOLS:
+        require(program)
     for name, text in BLOCKS.items():
         if name.startswith(f"{bot}/"):
             (place / name).parent.mkdir(exist_ok=True)

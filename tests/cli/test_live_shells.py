@@ -13,6 +13,7 @@ import pytest
 
 from helpers.commands import environment
 from helpers.terminal import Terminal
+from helpers.tools import TOOLS, require
 
 PROGRAM = "deepsea-referee"
 INTERACTIVE = {
@@ -24,9 +25,10 @@ INTERACTIVE = {
 
 def found(shell: str) -> str:
     """The path of a shell."""
+    if shell in TOOLS:
+        require(shell)
     path = shutil.which(shell)
-    if path is None:
-        pytest.skip(f"there is no {shell} (apt-get install {shell})")
+    assert path is not None
     return path
 
 

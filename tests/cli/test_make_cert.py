@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import socket
 import ssl
 import stat
@@ -17,7 +16,7 @@ from deepsea_web.serve import ServeOptions
 from helpers.answering import Answering
 from helpers.commands import Run
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
+pytestmark = pytest.mark.needs("openssl")
 
 
 def test_a_client_that_knows_the_certificate_trusts_the_server(run: Run, tmp_path: Path) -> None:

@@ -39,9 +39,7 @@ FORMS = {
     "CMD": r"\[.*\]",
 }
 """The instructions of the Containerfile, and what each may say."""
-analysed = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None, reason="no systemd-analyze (apt-get install systemd)"
-)
+analysed = pytest.mark.needs("systemd")
 
 
 @analysed

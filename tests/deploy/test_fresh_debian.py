@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from helpers.deploy import PROGRAM, ROOT, instructions, walk
+from helpers.tools import require
 
 LIMIT_S = 3_600
 """For a step; with several at once on a slow disk they take a while."""
@@ -85,9 +86,9 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     faulthandler.cancel_dump_traceback_later()  # each step has a limit of its own
     if os.geteuid() != 0:
         pytest.skip("debootstrap and systemd-nspawn are for root")
-    for name in ("apt-get", "debootstrap", "systemd-nspawn"):
-        if shutil.which(name) is None:
-            pytest.skip(f"no {name} (apt-get install debootstrap systemd-container, on Debian)")
+    if shutil.which("apt-get") is None:
+        pytest.skip("no apt-get: this is no Debian")
+    require("debootstrap", "systemd-nspawn")
     release = dict(
         line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if line
     )

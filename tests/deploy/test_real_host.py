@@ -29,6 +29,7 @@ from helpers.ladder import SEED, created
 from helpers.members import a_service, an_admin_token
 from helpers.programs import soon
 from helpers.submissions import LIMITS, an_author, new
+from helpers.tools import path_of, require
 
 # Alone: one guest serves all, and it needs the CPUs.
 pytestmark = [pytest.mark.release, pytest.mark.alone]
@@ -198,11 +199,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """The guest, with this checkout in place of the one in its image."""
     if not (named := os.environ.get(VARIABLE)):
         pytest.skip(f"{VARIABLE} names no image of a host (docs/dev/real_host.md)")
-    parts, program = Path(named), shutil.which("qemu-system-x86_64")
+    require("qemu")
+    parts, program = Path(named), path_of("qemu")
+    assert program is not None
     missing = [part for part in PARTS if not (parts / part).exists()]
     assert not missing, f"{parts} lacks {', '.join(missing)}"
-    if program is None:
-        pytest.skip("QEMU is not installed (apt-get install qemu-system-x86)")
     faulthandler.cancel_dump_traceback_later()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

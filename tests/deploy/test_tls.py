@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from deepsea_ladder.store import Store
 from helpers import certificates, ladder
 from helpers.commands import free_port, serving
+from helpers.tools import path_of
 
 KNOWN = {
     "cert_chain_of_trust",  # the certificate of this test signs itself,
@@ -23,10 +23,10 @@ KNOWN = {
 
 
 @pytest.mark.release
+@pytest.mark.needs("testssl")
 def test_testssl_finds_nothing_else(tmp_path: Path) -> None:
-    program = shutil.which("testssl") or shutil.which("testssl.sh")
-    if program is None:
-        pytest.skip("no testssl.sh (apt-get install testssl.sh)")
+    program = path_of("testssl")
+    assert program is not None
     with Store.create(tmp_path / "ladder.db") as store:
         ladder.stocked(store)
     made = certificates.make(tmp_path, names="IP:127.0.0.1", days=90)

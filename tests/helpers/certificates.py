@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from helpers.tools import require
 
 
 class Made(NamedTuple):
@@ -36,9 +35,7 @@ def make(
 
     days  of a negative number it has ended
     """
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate (apt-get install openssl)")
+    require("openssl")
     made = Made(folder / f"{name}.crt", folder / f"{name}.key")
     wanted = folder / f"{name}.csr"
     request = (
@@ -54,5 +51,5 @@ def make(
         f"-out {made.certificate}"
     )
     for line in (request, signed):
-        subprocess.run([openssl, *line.split()], check=True, capture_output=True)
+        subprocess.run(["openssl", *line.split()], check=True, capture_output=True)
     return made

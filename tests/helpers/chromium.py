@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +16,8 @@ from typing import Any, Final, Literal
 from axe_playwright_python.base import AXE_SCRIPT, AxeResults
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Request
 
-PROGRAMS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The one without windows first: the same pages at half the CPU time."""
+from helpers.tools import path_of
+
 SWITCHES: Final = (
     "--disable-background-networking",
     "--disable-component-update",
@@ -33,13 +32,9 @@ WIDTHS: Final = {360: 740, 1280: 800}
 """Widths of a telephone and of a small notebook, and their heights."""
 
 
-def find_chromium() -> str | None:
-    """The system's browser; Playwright downloads none of its own."""
-    return next(filter(None, map(shutil.which, PROGRAMS)), None)
-
-
-def launch(playwright: Playwright, program: str) -> Browser:
-    """Start the browser; as root it has no sandbox."""
+def launch(playwright: Playwright) -> Browser:
+    """Start the system's browser: Playwright downloads none. As root it has no sandbox."""
+    program = path_of("chromium")
     switches = [*SWITCHES, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     return playwright.chromium.launch(executable_path=program, args=switches)
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psycopg
 
+from helpers.tools import path_of
+
 NOBODY = 65534
 READY = "ready to accept connections"
 SETTINGS = {
@@ -56,25 +58,13 @@ CALL kept.restore()
 """
 
 
-def find_binaries() -> Path | None:
-    """The newest installation's folder with `initdb` and `postgres`; None if there is none."""
-    folders = sorted(
-        Path("/usr/lib/postgresql").glob("*/bin"),
-        key=lambda folder: float(folder.parent.name) if folder.parent.name.isdigit() else 0.0,
-    )
-    found = shutil.which("initdb")
-    candidates = [*reversed(folders), *([Path(found).resolve().parent] if found else [])]
-    for folder in candidates:
-        if (folder / "initdb").exists() and (folder / "postgres").exists():
-            return folder
-    return None
-
-
 class Postgres:
     """A server; `with` starts it, stops it and removes its folder."""
 
-    def __init__(self, binaries: Path) -> None:
-        self._binaries = binaries
+    def __init__(self) -> None:
+        program = path_of("postgresql")
+        assert program is not None
+        self._binaries = Path(program).resolve().parent
         # The system's folder for temporary files: a socket's path must be short, and the
         # server's user must be able to reach it.
         self._folder = Path(tempfile.mkdtemp(prefix="deepsea-pg-", dir="/tmp"))

@@ -21,7 +21,7 @@ import pytest
 
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.sandbox import cgroup, delegation, probe, process_tree
+from deepsea_referee.sandbox import cgroup, delegation, process_tree
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.plain_process import PlainProcess
 
@@ -237,12 +237,6 @@ def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
 def processes_with(text: str) -> list[int]:
     """The other processes that have a text in their first environment or command line."""
     return process_tree.search(lambda pid: os.fsencode(text) in process_tree.first_words(pid))
-
-
-def needs_sandbox() -> None:
-    """Skip the test where no sandbox works."""
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}")
 
 
 def needs_groups() -> Hierarchies:

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from helpers.postgres import Postgres, find_binaries
+from helpers.postgres import Postgres
 
 
 def test_it_has_no_network_and_no_privileges(postgres: Postgres) -> None:
@@ -40,10 +40,9 @@ def test_a_database_has_again_what_was_kept(postgres: Postgres) -> None:
 
 # Each run ends like this; another server only to see it takes as long as ten tests.
 @pytest.mark.release
+@pytest.mark.needs("postgresql")
 def test_nothing_of_it_remains(postgres: Postgres) -> None:
-    binaries = find_binaries()
-    assert binaries is not None
-    with Postgres(binaries) as other:
+    with Postgres() as other:
         folder = other._folder
         assert folder.exists()
     assert not folder.exists()

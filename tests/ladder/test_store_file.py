@@ -17,7 +17,7 @@ from deepsea_ladder import backup
 from deepsea_ladder.errors import StoreError, StoreGone
 from deepsea_ladder.store import Store, database
 from helpers import ladder
-from helpers.programs import needs_sandbox
+from helpers.tools import require
 
 
 @pytest.fixture
@@ -184,7 +184,6 @@ import sys
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.store import Store
 from helpers import ladder
-from helpers.programs import needs_sandbox
 try:
     with Store.open(sys.argv[1]) as store:
         print(len(store.bots.all()), "bots")
@@ -196,7 +195,7 @@ except StoreError as error:
 
 def read_in_a_sandbox(file: Path, *options: str) -> list[str]:
     """The lines that a process prints that reads the ladder's bots, and then submits one."""
-    needs_sandbox()
+    require("bubblewrap")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [*IN_SANDBOX, *options, sys.executable, "-c", READ, str(file)]
     answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

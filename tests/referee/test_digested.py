@@ -266,6 +266,7 @@ def test_a_program_among_its_files_is_run(
     assert set(printed) == {"plays one one"}
 
 
+@pytest.mark.needs("bubblewrap")
 def test_a_rival_that_its_author_keeps_inside_is_hidden(tmp_path: Path) -> None:
     folder = bot(tmp_path / "mine", LINES.replace("plan.VERSION", "os.listdir('rivals/random')"))
     (folder / "rivals" / "random").mkdir(parents=True)

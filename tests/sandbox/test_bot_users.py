@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import deepsea_bundle
 from deepsea_referee.sandbox import bot_users, probe
 from deepsea_referee.sandbox.bot_users import BotUsers, UserRange
 from deepsea_referee.sandbox.bubblewrap import Sandbox
-from helpers.programs import needs_sandbox
+from helpers.tools import require
 
 SMALL = UserRange(700_000, 700_002)
 MODULES = ((deepsea_bundle, 1), (bot_users, 2))
@@ -122,7 +121,7 @@ def test_a_forked_process_does_not_own_its_parents_claims(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not bot_users.is_root(), reason="only root starts bots as other users")
 def test_two_sandboxes_at_once_have_two_users() -> None:
-    needs_sandbox()
+    require("bubblewrap")
     own = bot_users.configured_users()
     assert own is not None, bot_users.requested_range().trouble()
     show = (sys.executable, "-I", "-S", "-c", "print(open('/proc/self/uid_map').read())")
@@ -225,10 +224,7 @@ def as_ordinary_user(etc: Path, *command: str) -> Sequence[str]:
 
 @pytest.mark.skipif(not bot_users.is_root(), reason="only root can act as another user")
 def test_an_ordinary_user_with_subordinate_ones_has_a_user_for_each_bot(tmp_path: Path) -> None:
-    needs_sandbox()
-    if not shutil.which("newuidmap"):
-        assert "CI" not in os.environ
-        pytest.skip("newuidmap is not installed (apt-get install uidmap)")
+    require("bubblewrap", "uidmap")
     paths = {str(Path(str(module.__file__)).parents[depth]) for module, depth in MODULES}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": "/tmp"}
 

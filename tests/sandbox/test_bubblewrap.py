@@ -14,7 +14,7 @@ from deepsea_referee.sandbox import bot_users, bubblewrap, probe
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import LaunchSpec, ResourceLimits, Watchdog
-from helpers.programs import needs_sandbox
+from helpers.tools import require
 
 PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 
@@ -22,7 +22,7 @@ PYTHON = (sys.executable, "-I", "-S", "-B", "-c")
 @pytest.fixture
 def sandbox() -> Sandbox:
     """The sandbox as it is on this machine."""
-    needs_sandbox()
+    require("bubblewrap")
     return Sandbox()
 
 

@@ -26,7 +26,8 @@ from deepsea_referee.sandbox.interface import (
 )
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_sdk.entropy import fresh_token
-from helpers.programs import needs_groups, needs_sandbox, open_descriptors, processes_with, soon
+from helpers.programs import needs_groups, open_descriptors, processes_with, soon
+from helpers.tools import require
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
 SPIN = "print('on', flush=True)\nwhile True: pass"
@@ -39,7 +40,7 @@ def isolation(request: pytest.FixtureRequest) -> Isolation:
     """Every way of starting a bot that this machine has."""
     if request.param == "process":
         return PlainProcess()
-    needs_sandbox()
+    require("bubblewrap")
     if request.param == "sandbox":
         if not hierarchies().folders():
             pytest.skip("no control group can be made here")
@@ -300,7 +301,7 @@ def test_too_much_memory_is_named(isolation: Isolation) -> None:
 @pytest.fixture
 def short_of_memory() -> Iterator[Hierarchies]:
     """Control groups below one that has 96 MiB: for bots it is as if this machine had no more."""
-    needs_sandbox()
+    require("bubblewrap")
     places = needs_groups()
     assert places.memory is not None
     parent = places.memory / cleanup.new_name()
@@ -349,7 +350,7 @@ def test_without_a_group_the_count_of_this_machine_tells_why_a_bot_was_killed(
 ) -> None:
     isolation: Isolation = PlainProcess()
     if without_groups == "sandbox":
-        needs_sandbox()
+        require("bubblewrap")
         isolation = Sandbox(Hierarchies())
     killed = "import os, signal\nprint('on', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)"
     kills = [7]

@@ -13,8 +13,9 @@ import pytest
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.cgroup import hierarchies
 from deepsea_sdk.entropy import fresh_token
-from helpers.programs import needs_sandbox, processes_with, soon
+from helpers.programs import processes_with, soon
 from helpers.tiers import daily
+from helpers.tools import require
 
 VICTIM = Path(__file__).with_name("victim.py")
 
@@ -69,7 +70,7 @@ def test_of_plain_bots_the_next_referee_ends_what_the_kernel_does_not(at_once: b
 
 @pytest.mark.parametrize("groups", ["groups", "none"])
 def test_the_kernel_ends_all_of_a_sandbox(groups: str) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     word = fresh_token()
     mine = killed_referee("sandbox", groups, word, at_once=False)
     assert soon(lambda: not processes_with(word) and not processes_with(mine))
@@ -78,6 +79,6 @@ def test_the_kernel_ends_all_of_a_sandbox(groups: str) -> None:
 
 @pytest.mark.parametrize("groups", daily(["groups", "none"], ["none"]))
 def test_the_next_referee_ends_a_sandbox_that_was_being_set_up(groups: str) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     word = fresh_token()
     next_referee_removes(killed_referee("sandbox", groups, word, at_once=True), word)

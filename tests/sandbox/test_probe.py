@@ -15,7 +15,7 @@ from deepsea_referee.sandbox.cgroup import Hierarchies
 from deepsea_referee.sandbox.interface import IsolatedProcess, LaunchSpec, SandboxUnavailable
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from helpers.commands import Run
-from helpers.programs import needs_sandbox
+from helpers.tools import require
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_without_bubblewrap_auto_says_that_it_is_a_plain_process(no_bubblewrap: 
 
 
 def test_with_it_auto_takes_the_sandbox() -> None:
-    needs_sandbox()
+    require("bubblewrap")
     assert probe.choose("auto").name == "sandbox"
     assert probe.choose("sandbox").name == "sandbox"
 
@@ -51,7 +51,7 @@ def test_a_plain_process_needs_no_probe(no_bubblewrap: None) -> None:
 def test_a_look_that_was_begun_early_is_the_one_that_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     with probe.start_test("auto") as begun:
         assert begun is not None
         monkeypatch.setattr(probe, "_look_inside", None)  # no second one
@@ -59,14 +59,14 @@ def test_a_look_that_was_begun_early_is_the_one_that_counts(
 
 
 def test_a_look_that_shows_a_hole_is_believed() -> None:
-    needs_sandbox()
+    require("bubblewrap")
     hole = "import json, sys; json.dump({}, sys.stdout)"
     with probe.started(Sandbox(), (sys.executable, "-I", "-S", "-c", hole)) as begun:
         assert probe.choose("auto", begun).name == "process"
 
 
 def test_a_look_that_nobody_asks_about_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     spawned, spawn = [], Sandbox.spawn
 
     def noted(sandbox: Sandbox, launch: LaunchSpec) -> IsolatedProcess:
@@ -163,7 +163,7 @@ def test_each_hole_is_noticed(changes: dict[str, object], check: str) -> None:
 
 
 def test_doctor_is_green_where_the_sandbox_works(run: Run) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     done = run("doctor", "--json")
     document = json.loads(done.out)
     # Complete for strangers' bots only with control groups for everything.
@@ -186,7 +186,7 @@ LATE = probe.RunOutcome(False, None, "", "", None, None, is_silent=False)
 
 
 def test_a_check_that_ran_out_of_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    needs_sandbox()
+    require("bubblewrap")
     late = [check for check in probe.confinement(lambda: LATE) if not check.ok]
     monkeypatch.setattr(probe, "run", lambda *_, **__: LATE)
     late += [probe._bots_run(), probe._memory_bound(), probe._whole_tree_ends()]

@@ -84,9 +84,8 @@ def test_a_bot_is_robbed_if_it_lost_its_time_in_most_runs(
 
 
 @pytest.mark.release
+@pytest.mark.needs("bubblewrap")
 def test_it_tells_the_verdict_of_each_trial() -> None:
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}. {trouble.remedy}")
     options = ["--only", "H5,H6,H7,A1,F1", "--without-groups", "--quiet", "--runs", "1", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", hostile_trials.__name__, *options],

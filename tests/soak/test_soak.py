@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_referee.sandbox import probe
 from soak import soak
 
 
 @pytest.mark.release
+@pytest.mark.needs("bubblewrap")
 def test_honest_bots_and_the_referee_come_through_unharmed(tmp_path: Path) -> None:
-    if trouble := probe.sandbox_trouble():
-        pytest.skip(f"no sandbox here: {trouble.name}: {trouble.found}. {trouble.remedy}")
     games = 2 * len(soak.PROGRAMS)
     lines: list[str] = []
     seen = soak.soak(games, tmp_path, lines.append, each=2, reported=4)

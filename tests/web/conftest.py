@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from helpers.chromium import find_chromium, launch
+from helpers.chromium import launch
 from helpers.listening import site_at
+from helpers.tools import require
 from helpers.world import Stock, World, opened, stock_of
 
 
@@ -45,12 +46,10 @@ def served(world: World) -> Iterator[tuple[World, str]]:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium."""
-    program = find_chromium()
-    if program is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium-headless-shell)")
+    require("chromium")
     # As long as the helpers wait for everything else: other tests may have the CPUs.
     expect.set_options(timeout=20_000)
     with sync_playwright() as playwright:
-        browser = launch(playwright, program)
+        browser = launch(playwright)
         yield browser
         browser.close()

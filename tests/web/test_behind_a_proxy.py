@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -24,9 +23,9 @@ from helpers import certificates, ladder
 from helpers.certificates import Made
 from helpers.commands import Run, free_port, serving
 from helpers.deploy import DEPLOY
+from helpers.tools import path_of
 
-NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
-CADDY = shutil.which("caddy")
+NGINX, CADDY = path_of("nginx"), path_of("caddy")
 PROXY_PARAMS = """
 proxy_set_header Host $host;
 proxy_set_header X-Real-IP $remote_addr;
@@ -124,9 +123,9 @@ def bare_caddy(folder: Path, proxy: int, pages: int) -> AbstractContextManager[N
     return started_caddy(folder, site)
 
 
-has_nginx = pytest.mark.skipif(NGINX is None, reason="no nginx (apt-get install nginx-light)")
+has_nginx = pytest.mark.needs("nginx")
 has_caddy = [
-    pytest.mark.skipif(CADDY is None, reason="no Caddy (apt-get install caddy)"),
+    pytest.mark.needs("caddy"),
     pytest.mark.release,  # 40 MB, which nobody installs for one test
 ]
 PROXIES = [pytest.param(nginx, marks=has_nginx), pytest.param(caddy, marks=has_caddy)]

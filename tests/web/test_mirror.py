@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 from urllib.parse import unquote, urljoin
@@ -23,7 +22,7 @@ from helpers.pages import elements_of
 
 pytestmark = [
     pytest.mark.release,
-    pytest.mark.skipif(shutil.which("wget") is None, reason="no wget (apt-get install wget)"),
+    pytest.mark.needs("wget"),
 ]
 DOCS = Path(__file__).parent.parent.parent / "docs" / "server.md"
 PUBLIC = "https://ladder.school.example/"

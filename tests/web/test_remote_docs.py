@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -75,9 +74,8 @@ def place(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("curl")
 def test_the_commands_of_the_page_run(place: dict[str, str], tmp_path: Path) -> None:
-    if shutil.which("curl") is None:
-        pytest.skip("no curl (apt-get install curl)")
     assert len(examples()) > 12
     for command, shown in examples():
         done = subprocess.run(
