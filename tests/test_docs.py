@@ -60,6 +60,8 @@ SHORTER = {
     "improve": ["--minutes", "0.02"],
 }
 """What is added to a command with such a word, so that it runs but not for long."""
+ENTER = ". .venv-match/bin/activate"
+"""Enters the environment that `make match` makes."""
 REPEATED = {
     "README.md": [
         "deepsea-referee ladder submit greedy --author you",
@@ -148,7 +150,7 @@ def run_apart(words: list[str], cwd: Path) -> None:
 
 def run_in_docs(page: str, line: str, cwd: Path, shorter: bool) -> None:
     """Run one line of a `sh` block, or what stands for it here."""
-    if shorter and line in REPEATED.get(page, ()):
+    if line == ENTER or (shorter and line in REPEATED.get(page, ())):
         assert f"\n{line}\n" in read("README.md")
         return
     words = shlex.split(line, comments=True)
@@ -297,6 +299,8 @@ def test_the_notebook_runs_in_a_kernel_of_jupyter() -> None:
 def test_the_readme_sets_up_everything_with_make(target: str) -> None:
     commands = [block.text for block in blocks("README.md", "sh")]
     assert any(f"make {target}\n" in text for text in commands)
+    assert f"make match\n{ENTER}\n" in commands
+    assert make_recipe("match")[-1][0].startswith(ENTER.split()[1].removesuffix("activate"))
 
 
 @pytest.mark.parametrize("page", PAGES)
