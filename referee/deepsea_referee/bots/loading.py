@@ -16,12 +16,12 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path, PurePath
-from types import CodeType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 import deepsea_sdk
 from deepsea_referee.bots.output import bot_error
@@ -58,12 +58,12 @@ def load(bot: BotSpec) -> NewBot:
         bot = bot.copied(SYSTEM.private_folder())
     file = python_file(bot)
     file_name = Path(bot.own_paths(str(file))).name
-    given: list[NewBot] = []
-    module = _import(bot, file, given)
-    if bot.parameters and (given or Parameters.parse(bot.parameters).class_name):
-        return _with_parameters(bot, given[0] if given else Bot, module)
-    if given:
-        return given[0]
+    run_arguments: list[NewBot] = []
+    module = _import(bot, file, run_arguments)
+    if bot.parameters and (run_arguments or Parameters.parse(bot.parameters).class_name):
+        return _with_parameters(bot, run_arguments[0] if run_arguments else Bot, module)
+    if run_arguments:
+        return run_arguments[0]
     classes = [
         value
         for value in vars(module).values()
@@ -98,17 +98,22 @@ def _with_parameters(bot: BotSpec, new_bot: NewBot, module: ModuleType) -> NewBo
 
 
 def _calls_run(file: Path) -> bool:
-    """Return True if the text of the file has a call of `run`, under any name that it imports.
+    """Return True if a Python file has a call of the SDK's `run`, under any name that it imports.
 
-    The call is usually made only if the file is the main program, so the import does not make it.
+    The text of the file is searched, because an import does not make a call that the file makes
+    only as the main program.
     """
-    nodes = [*ast.walk(ast.parse(file.read_bytes()))]
-    names = {"run"}
-    for node in nodes:
+    names_of_run = {"run"}
+    called_names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
         if isinstance(node, ast.ImportFrom) and node.module == "deepsea_sdk":
-            names |= {alias.asname for alias in node.names if alias.name == "run" and alias.asname}
-    called = {ast.unparse(node.func).split(".")[-1] for node in nodes if isinstance(node, ast.Call)}
-    return not names.isdisjoint(called)
+            for alias in node.names:
+                if alias.name == "run" and alias.asname:
+                    names_of_run.add(alias.asname)
+        elif isinstance(node, ast.Call):
+            # The last part of a name such as `deepsea_sdk.run`
+            called_names.add(ast.unparse(node.func).split(".")[-1])
+    return not names_of_run.isdisjoint(called_names)
 
 
 def is_python(bot: BotSpec) -> bool:
@@ -121,7 +126,8 @@ def is_python(bot: BotSpec) -> bool:
 def python_file(bot: BotSpec) -> Path:
     """Return the Python file that is the bot's program. Raises UserError if it is no such file."""
     if is_python(bot):
-        file = (bot.folder or Path()) / bot.command[1]
+        working_directory = Path() if bot.folder is None else bot.folder
+        file = working_directory / bot.command[1]
         if file.is_file():
             return file.resolve()
     raise UserError(
@@ -130,10 +136,10 @@ def python_file(bot: BotSpec) -> Path:
     )
 
 
-def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
+def _import(bot: BotSpec, file: Path, run_arguments: list[NewBot]) -> ModuleType:
     """Import a bot's file as a new module, and return the module.
 
-    given  receives the arguments of calls of `run`
+    run_arguments  receives the arguments of the file's calls of `run`, which play nothing here
 
     Raises UserError, with the author's part of the traceback, if the import fails.
     """
@@ -144,20 +150,26 @@ def _import(bot: BotSpec, file: Path, given: list[NewBot]) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    with _surroundings(bot, file.parent, given), redirect_stdout(sys.stderr):
+    with _surroundings(bot, file.parent, run_arguments), redirect_stdout(sys.stderr):
         # Dataclasses and pickles look up the module of a class by name.
         sys.modules[name] = module
         try:
             loader.exec_module(module)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
-            raise UserError(
-                f"bot {bot.name!r} cannot be imported: {type(error).__name__}: "
-                f"{bot.own_paths(text_or_excuse(partial(str, error)))}"
-                f"{_where(error, bot.own_paths(str(file)))}",
-                bot_error(text_or_excuse(partial(exception_text, error)), bot),
-            ) from error
+            raise _import_error(bot, file, error) from error
     return module
+
+
+def _import_error(bot: BotSpec, file: Path, error: BaseException) -> UserError:
+    """Return the error for a bot's file that raised an exception while it was imported."""
+    # Formatting calls the author's own exception class, which may raise.
+    message = bot.own_paths(text_or_excuse(partial(str, error)))
+    place = _line_text(error, bot.own_paths(str(file)))
+    return UserError(
+        f"bot {bot.name!r} cannot be imported: {type(error).__name__}: {message}{place}",
+        bot_error(text_or_excuse(partial(exception_text, error)), bot),
+    )
 
 
 class _CopyLoader(SourceFileLoader):
@@ -189,7 +201,10 @@ class _CopyFinder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module as Python does; set the loader if it is in the bot's folder."""
+        """Find a module as Python does, and return its spec; None if there is no such module.
+
+        A source file in the bot's folder gets a loader that shows the author's path in tracebacks.
+        """
         spec = PathFinder.find_spec(fullname, path, target)
         if spec and isinstance(spec.loader, SourceFileLoader):
             file = spec.loader.path
@@ -199,16 +214,17 @@ class _CopyFinder:
 
 
 @contextmanager
-def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[None]:
-    """Prepare the import of a bot's file within the `with` block, and clean up after it.
+def _surroundings(bot: BotSpec, folder: Path, run_arguments: list[NewBot]) -> Iterator[None]:
+    """Change this process for the import of a bot's file, and undo that after the `with` block.
 
-    Calls of `run` only collect their arguments in `given`; modules are found in `folder` first. At
-    the end, the modules of that folder are forgotten, since another bot may have the same names.
+    Within the block the SDK's `run` only adds its argument to `run_arguments`, and modules are
+    found in `folder` first. At the end the modules from that folder are removed from `sys.modules`,
+    since another bot may have modules of the same names.
     """
 
     def run(bot: NewBot) -> None:
         check_new_bot(bot)
-        given.append(bot)
+        run_arguments.append(bot)
 
     real_run, former_modules = deepsea_sdk.run, set(sys.modules)
     finder = _CopyFinder(bot, folder)
@@ -223,8 +239,9 @@ def _surroundings(bot: BotSpec, folder: Path, given: list[NewBot]) -> Iterator[N
         sys.path.remove(str(folder))
         sys.meta_path.remove(finder)
         for name in set(sys.modules) - former_modules:
-            top = sys.modules.get(name.partition(".")[0])
-            parent = None if top is None else _parent_folder(top)
+            # The module itself, or the package to which it belongs
+            top_module = sys.modules.get(name.partition(".")[0])
+            parent = None if top_module is None else _parent_folder(top_module)
             if parent is not None and parent.is_relative_to(folder):
                 del sys.modules[name]
 
@@ -236,15 +253,16 @@ def _parent_folder(module: ModuleType) -> Path | None:
     return Path(origin).resolve().parent if origin and not own else None
 
 
-def _where(error: BaseException, file: str) -> str:
-    """Return the innermost line of this file in an error's traceback as text; "" if none is."""
-    lines = [
-        frame.lineno
-        for frame in traceback.StackSummary.extract(
-            traceback.walk_tb(error.__traceback__), lookup_lines=False
-        )
-        if frame.filename == file
-    ]
+def _line_text(error: BaseException, file: str) -> str:
+    """Return where in this file an exception was raised, such as " (bot.py, line 7)".
+
+    Return "" if the traceback has no line of the file. Of several lines it is the innermost one.
+    """
+    # Without `lookup_lines`, no source file is read.
+    frames = traceback.StackSummary.extract(
+        traceback.walk_tb(error.__traceback__), lookup_lines=False
+    )
+    lines = [frame.lineno for frame in frames if frame.filename == file]
     return f" ({Path(file).name}, line {lines[-1]})" if lines else ""
 
 
@@ -252,15 +270,21 @@ def _where(error: BaseException, file: str) -> str:
 
 
 def end_process(status: int) -> None:
-    """End this process now if a bot's thread would keep it from exiting; otherwise return.
+    """End this process at once if a thread of a bot would keep it from exiting; otherwise return.
 
-    The first of these threads are named on stderr, and functions registered with `atexit` are
-    called. Only programs may call this, since a library must not end the process of its caller.
+    The first of these threads are named on stderr. What Python does at an exit is done as well: the
+    functions registered with `atexit` are called, and the output is flushed. Only programs may call
+    this, since a library must not end the process of its caller.
 
     status  the exit status
     """
-    threads = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    lines = [*filter(None, map(_running_thread_line, threads))] if _loaded else []
+    if not _loaded:  # no bot has run in this process
+        return
+    lines: list[str] = []
+    for thread in threading.enumerate():
+        line = "" if thread is threading.main_thread() else _running_thread_line(thread)
+        if line:
+            lines.append(line)
     if not lines:
         return
     with suppress(OSError, ValueError):  # stderr is closed, or its reader has ended
@@ -275,32 +299,43 @@ def end_process(status: int) -> None:
 
 
 def _running_thread_line(thread: threading.Thread) -> str:
-    """Return a line about a thread for which Python would wait at exit.
+    """Return a line for the bot's author about a thread for which Python would wait at exit.
 
     Return "" if Python would not wait for it: a daemon thread, an idle thread of a pool, or a
     thread that has just ended.
     """
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  (it is documented)
-    frames = [frame for frame, _ in traceback.walk_stack(frame)] if frame else []
+    innermost = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001  (it is documented)
+    if innermost is None:
+        return ""
+    frames = [frame for frame, _ in traceback.walk_stack(innermost)]
     # Python waits for the threads of a pool, although they are daemons.
     is_pooled = any(frame.f_globals.get("__name__") == _POOL for frame in frames)
-    if not frames or (thread.daemon and not is_pooled):
+    if thread.daemon and not is_pooled:
         return ""
-    for frame in frames:
-        if (bot := _owner(frame.f_globals.get("__name__"), frame.f_code.co_filename)) is not None:
-            name = Path(frame.f_code.co_filename).name
-            place = f", at {name}, line {frame.f_lineno}, in {frame.f_code.co_name}"
-            owner = f"bot {bot.name!r}"
-            break
-    else:
-        if is_pooled:
-            return ""
-        owner, place = "a bot", ""
+    owner, place = _owner_and_place(frames)
+    if owner is None and is_pooled:  # no code of a bot: the thread is idle
+        return ""
+    subject = "a bot" if owner is None else f"bot {owner.name!r}"
     return printable(
-        f"deepsea-referee: a thread of {owner} still runs and is ended with this process: "
+        f"deepsea-referee: a thread of {subject} still runs and is ended with this process: "
         f"{thread.name}{place}; make it a daemon, or end it in on_game_end\n",
         keep="\n",
     )
+
+
+def _owner_and_place(frames: Iterable[FrameType]) -> tuple[BotSpec | None, str]:
+    """Return the bot whose code a thread runs, and the line as text, such as ", at bot.py, line 7".
+
+    Return None and "" if no frame is of a bot's code.
+
+    frames  the frames of the thread, innermost first
+    """
+    for frame in frames:
+        bot = _owner(frame.f_globals.get("__name__"), frame.f_code.co_filename)
+        if bot is not None:
+            name = Path(frame.f_code.co_filename).name
+            return bot, f", at {name}, line {frame.f_lineno}, in {frame.f_code.co_name}"
+    return None, ""
 
 
 def _owner(module: object, file: str) -> BotSpec | None:
@@ -311,6 +346,7 @@ def _owner(module: object, file: str) -> BotSpec | None:
     """
     if isinstance(module, str) and module in _loaded:
         return _loaded[module]
+    # Another module in the folder of a bot. A bot of a single file has no other modules.
     for bot in _loaded.values():
         if bot.home is not None and not bot.single and PurePath(file).is_relative_to(bot.home):
             return bot

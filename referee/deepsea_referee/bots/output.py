@@ -65,6 +65,8 @@ _BY_REFEREE = "Fatal Python error: Aborted"
 _STACK = re.compile(r"(Current t|T)hread 0x.* \(most recent call first\):")
 _CALL = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 _ERROR = re.compile(r"(\w+\.)*\w*(Error|Exception|Exit|Interrupt|Warning)\b.*")
+_LIBRARY_FOLDERS = frozenset(("site-packages", "node_modules"))
+"""Folders within a bot's folder whose code is not the author's own."""
 _log = logging.getLogger(__name__)
 
 
@@ -123,7 +125,9 @@ class OutputPlan:
     """The largest number of logs with faults that are stored for each bot."""
 
     def open(self, number: int, bot: BotSpec, start: int) -> BotOutput:
-        """Return the output of a process that is about to start.
+        """Return the writer for the output of a process that is about to start.
+
+        The file is not opened before there is output.
 
         number  the index of the bot
         start   the number of the start of its process, from 1
@@ -133,17 +137,19 @@ class OutputPlan:
         return BotOutput(file, prefix, bot.own_paths)
 
     def show_hints(self, number: int, bot: BotSpec, log: str, *, is_reported: bool) -> None:
-        """Show the hints in the output of a bot's first process.
+        """Show the SDK's hints that a bot's first process has printed, if hints are wanted.
 
-        If nothing shows or stores the output, a hint says how to keep it.
+        If the rest of its output is lost, one more hint says how to keep it.
 
-        log          the end of both streams
-        is_reported  True if the output need not be kept: it is shown with a fault, or it is only
-                     there because the referee has aborted the process
+        number       the index of the bot
+        log          the last output of the process
+        is_reported  True if the log is shown elsewhere, with a fault, or has only the stack of a
+                     process that the referee aborted
         """
-        if self.hints is not None and self.worker <= 1:
-            is_kept = is_reported or self.folder is not None or number in self.shown
-            self.hints.show_printed(bot, log, is_kept=is_kept)
+        if self.hints is None or self.worker > 1:  # of several workers the first one shows them
+            return
+        is_kept = is_reported or self.folder is not None or number in self.shown
+        self.hints.show_printed(bot, log, is_kept=is_kept)
 
 
 class BotOutput:
@@ -195,18 +201,27 @@ class BotOutput:
                 self._fail(error)
 
     def _write_line(self, text: str) -> None:
-        """Write a line to the terminal and to the file, as far as they are wanted and work."""
+        """Write a line of output to the terminal and to the file, if they are in use."""
         line = printable(self._own_paths(text), keep="\t")
-        if self._prefix is not None:
-            try:
-                self._terminal.write(f"{self._prefix}{line}\n")
-                self._terminal.flush()
-            except (OSError, ValueError):  # the terminal is closed: show no more
-                self._prefix = None
+        self._show_line(line)
+        self._store_line(line)
+
+    def _show_line(self, line: str) -> None:
+        """Write a line to the terminal, if the output is shown there."""
+        if self._prefix is None:
+            return
+        try:
+            self._terminal.write(f"{self._prefix}{line}\n")
+            self._terminal.flush()
+        except (OSError, ValueError):  # the terminal is closed: show no more
+            self._prefix = None
+
+    def _store_line(self, line: str) -> None:
+        """Write a line to the file, unless there is none, it is full, or it has failed."""
         if self._file is None or self._failed or self._bytes > MOST_BYTES:
             return
         self._bytes += len(line) + 1
-        if self._bytes > MOST_BYTES:
+        if self._bytes > MOST_BYTES:  # this line is the last one
             line = "[... the rest is left out ...]"
         try:
             if self._opened is None:
@@ -233,7 +248,10 @@ class _LineSplitter:
         """The text since the last line end."""
 
     def add(self, data: bytes) -> None:
-        """Add bytes, and pass on the lines that they complete; a very long line is cut."""
+        """Add bytes of the stream, and pass on the lines that they complete.
+
+        A very long line is passed on before its end, in pieces.
+        """
         *lines, self._unfinished = (self._unfinished + self._decode(data)).split("\n")
         if len(self._unfinished) > _LONGEST_LINE:
             lines.append(self._unfinished)
@@ -301,6 +319,7 @@ class OutputCapture:
         """Read the bytes that are in the pipe, without waiting for more, and close it."""
         self.close_writing()
         if self._is_open:
+            # Where a thread reads the pipe, it has to come to the end first.
             self._reader.settle()
         self.drain()
         self._close()
@@ -318,12 +337,17 @@ class OutputCapture:
             self._sink(data)
 
     def _read(self) -> None:
-        """Read once when the pipe is readable; pause if the bot prints more than is stored."""
-        if not self._is_open or (data := self._read_chunk()) is None:
+        """Read once; called when the pipe is readable, and closes it at its end.
+
+        If the bot has printed more than is stored, the reader pauses afterwards: then the pipe
+        fills up and the bot waits, not the referee.
+        """
+        if not self._is_open:
             return
-        if not data:
+        data = self._read_chunk()
+        if data == b"":
             self._close()
-        elif self.tail.left_out:
+        elif data is not None and self.tail.left_out:
             self._reader.pause(_PAUSE_S)
 
     def _read_chunk(self) -> bytes | None:
@@ -343,10 +367,10 @@ class OutputCapture:
 
 
 def author_error(text: str, folder: Path | None) -> str:
-    """Return the part of an error's text that its author needs; "" if the text is empty.
+    """Return the part of an error that helps the bot's author; "" if the text is empty.
 
-    For a Python traceback, frames outside of the bot's folder are left out. For any other text it
-    is the last lines.
+    Of a text with Python tracebacks it is the last one, without the frames outside of the bot's
+    folder and with at most LONGEST_ERROR lines. Of any other text it is the last lines.
 
     text    a traceback, or the standard error of a process
     folder  the bot's folder; None is the working directory
@@ -354,13 +378,13 @@ def author_error(text: str, folder: Path | None) -> str:
     lines = _as_traceback(text.rstrip().splitlines())
     start = _last_traceback(lines)
     if start is None:
-        shown = lines[-LAST_LINES:]
+        error_lines = lines[-LAST_LINES:]
     else:
-        shown = _own_frames(lines[start:], _folder_paths(folder))
-        if len(shown) > LONGEST_ERROR:
+        error_lines = _own_frames(lines[start:], _folder_paths(folder))
+        if len(error_lines) > LONGEST_ERROR:
             half = LONGEST_ERROR // 2
-            shown = [*shown[:half], "  ...", *shown[-half:]]
-    return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in shown)
+            error_lines = [*error_lines[:half], "  ...", *error_lines[-half:]]
+    return "\n".join(printable(line, LONGEST_LINE, keep="\t") for line in error_lines)
 
 
 def bot_error(text: str, bot: BotSpec) -> str:
@@ -371,14 +395,17 @@ def bot_error(text: str, bot: BotSpec) -> str:
 def error_line(error: str, without_prefix: str = "\n") -> str:
     """Return the line of an error's text that names the error, such as "ValueError: no unit".
 
-    That is the last line with the name of an exception, or else the last line; "" if there is none.
+    It is the last line that begins with the name of an exception. If there is none, it is the last
+    line of all; "" if the text has no lines.
 
-    without_prefix  lines that begin with this are ignored
+    without_prefix  lines that begin with this are ignored; by default none are
     """
-    lines = [line.strip() for line in error.splitlines() if line.strip()]
-    lines = [line for line in lines if not line.startswith(without_prefix)]
-    exceptions = [line for line in lines if _ERROR.fullmatch(line)]
-    return (exceptions or lines or [""])[-1]
+    stripped_lines = map(str.strip, error.splitlines())
+    lines = [line for line in stripped_lines if line and not line.startswith(without_prefix)]
+    exception_lines = [line for line in lines if _ERROR.fullmatch(line)]
+    if exception_lines:
+        return exception_lines[-1]
+    return lines[-1] if lines else ""
 
 
 def frames(error: str) -> tuple[str, ...]:
@@ -387,12 +414,12 @@ def frames(error: str) -> tuple[str, ...]:
 
 
 def last_frame_text(error: str) -> str:
-    """Return the last frame of a traceback in words: "; it was at bot.py, line 7, in search".
+    """Return where a traceback ends, in words: "; it was at bot.py, line 7, in search".
 
-    Return "" if the text has no frame.
+    Return "" if the text has no frame of a traceback.
     """
-    error_frames = frames(error)
-    frame = _FRAME.fullmatch(error_frames[-1]) if error_frames else None
+    frame_lines = frames(error)
+    frame = _FRAME.fullmatch(frame_lines[-1]) if frame_lines else None
     if frame is None:
         return ""
     return f"; it was at {frame['file']}, line {frame['line']}{frame['function'] or ''}"
@@ -407,36 +434,61 @@ def with_short_stack(text: str, folder: Path | None) -> str:
 def _as_traceback(lines: list[str]) -> list[str]:
     """Replace the stacks that faulthandler writes at an abort by a traceback of one thread.
 
-    The thread is the one that crashed. If the referee aborted the process, it is the main thread:
-    the signal may interrupt any thread, and the main thread, which comes last, runs the bot's code.
-    Lines without an abort are returned unchanged.
+    faulthandler, Python's own handler of crashes, writes the stack of each thread. Lines without
+    such an abort are returned unchanged.
     """
-    aborted = next((n for n, line in enumerate(lines) if line.startswith(_ABORTED)), None)
-    if aborted is None:
+    abort_line = next((n for n, line in enumerate(lines) if line.startswith(_ABORTED)), None)
+    if abort_line is None:
         return lines
-    stacks = [n for n, line in enumerate(lines) if n > aborted and _STACK.match(line)]
-    current = [n for n in stacks if lines[n].startswith("Current")]
-    if lines[aborted] != _BY_REFEREE and current:
-        start = current[-1]
-    else:
-        start = stacks[-1] if stacks else len(lines)
-    calls = [_CALL.fullmatch(line) for line in itertools.takewhile(bool, lines[start + 1 :])]
+    start = _stack_of_bot(lines, abort_line)
+    frame_lines: list[str] = []
+    for line in itertools.takewhile(bool, lines[start + 1 :]):  # an empty line ends a stack
+        call = _CALL.fullmatch(line)
+        if call is not None:
+            frame_lines.append(f'  File "{call[1]}", line {call[2]}, in {call[3]}')
     # faulthandler writes the innermost call first, a traceback writes it last.
-    frame_lines = [f'  File "{call[1]}", line {call[2]}, in {call[3]}' for call in calls if call]
-    return [*lines[:aborted], _HEADER, *reversed(frame_lines), lines[aborted]]
+    frame_lines.reverse()
+    return [*lines[:abort_line], _HEADER, *frame_lines, lines[abort_line]]
+
+
+def _stack_of_bot(lines: list[str], abort_line: int) -> int:
+    """Return the index of the heading of the stack that explains an abort.
+
+    It is the stack of the thread that crashed. If the referee aborted the process, it is the stack
+    of the main thread, which is written last and runs the bot's code: the signal may have
+    interrupted any thread. Without stacks, return the number of lines.
+
+    abort_line  the index of the line of the abort, after which the stacks come
+    """
+    stacks = [n for n, line in enumerate(lines) if n > abort_line and _STACK.match(line)]
+    crashed = [n for n in stacks if lines[n].startswith("Current")]
+    if crashed and lines[abort_line] != _BY_REFEREE:
+        return crashed[-1]
+    return stacks[-1] if stacks else len(lines)
 
 
 def _last_traceback(lines: list[str]) -> int | None:
-    """Return the index of the line with which the last Python traceback begins, or None."""
-    for number in range(len(lines) - 1, -1, -1):
-        if lines[number].strip() == _HEADER:
+    """Return the index of the line with which the last Python traceback begins; None without one.
+
+    A traceback begins with its header, or with its first frame if it has no header: that of a
+    syntax error in the program has none.
+    """
+    for number, line in reversed([*enumerate(lines)]):
+        if line.strip() == _HEADER:
             return number
-    # The traceback of a syntax error in the program has no header.
-    return next((n for n, line in enumerate(lines) if _FRAME.fullmatch(line)), None)
+    for number, line in enumerate(lines):
+        if _FRAME.fullmatch(line):
+            return number
+    return None
 
 
 def _folder_paths(folder: Path | None) -> list[str]:
-    """Return the paths by which frames may name the bot's folder; None is the working directory."""
+    """Return the two paths by which frames may name the bot's folder: as given, and without links.
+
+    Return [] if the working directory is needed, and was removed.
+
+    folder  the bot's folder; None is the working directory
+    """
     try:
         path = os.path.abspath(folder or "")  # noqa: PTH100  (text alone: links are not followed)
     except OSError:  # the working directory was removed
@@ -447,32 +499,37 @@ def _folder_paths(folder: Path | None) -> list[str]:
 def _own_frames(lines: list[str], folder_paths: list[str]) -> list[str]:
     """Return a traceback without the frames of files outside of the bot's folder.
 
-    If all frames are outside, all of them are returned. Lines that are indented below a frame
-    belong to it; other lines, such as the error itself, always stay.
+    If all frames are outside, all of them stay. Paths in the folder become relative to it.
+
+    lines         the traceback: indented lines below a frame belong to it; other lines, such as the
+                  error itself, always stay
+    folder_paths  the paths of the bot's folder
     """
     own_lines: list[str] = []
     all_lines: list[str] = []
-    is_own = True
+    in_own_part = True
     has_own_frame = False
     for line in lines:
+        shown_line = line
         frame = _FRAME.fullmatch(line)
         if frame is not None:
-            name = _relative(frame["file"], folder_paths)
-            is_own = name is not None
-            if name is not None:
+            relative_path = _relative(frame["file"], folder_paths)
+            in_own_part = relative_path is not None
+            if relative_path is not None:
                 has_own_frame = True
-                line = line.replace(frame["file"], name, 1)  # noqa: PLW2901
+                shown_line = line.replace(frame["file"], relative_path, 1)
         elif not line.startswith(" "):
-            is_own = True
-        all_lines.append(line)
-        if is_own:
-            own_lines.append(line)
+            in_own_part = True
+        all_lines.append(shown_line)
+        if in_own_part:
+            own_lines.append(shown_line)
     return own_lines if has_own_frame else all_lines
 
 
 def _relative(file: str, folder_paths: list[str]) -> str | None:
-    """Return a file's path within the bot's folder, or None if it is elsewhere or in a library.
+    """Return a file's path relative to the bot's folder.
 
+    Return None for a file elsewhere, for a library in the folder, and for "<string>" and the like.
     Paths are compared as text only: a bot may name any file, such as a link that leads to itself.
 
     folder_paths  the paths of the bot's folder
@@ -482,9 +539,9 @@ def _relative(file: str, folder_paths: list[str]) -> str | None:
     for folder in folder_paths:
         path = PurePath(os.path.normpath(os.path.join(folder, file)))  # noqa: PTH118
         if path.is_relative_to(folder):
-            inside = path.relative_to(folder)
-            is_library = {"site-packages", "node_modules"} & set(inside.parts)
-            return None if is_library else str(inside)
+            relative_path = path.relative_to(folder)
+            is_library = not _LIBRARY_FOLDERS.isdisjoint(relative_path.parts)
+            return None if is_library else str(relative_path)
     return None
 
 
@@ -513,26 +570,30 @@ class Hints:
         self._shown: dict[object, set[str]] = {}
 
     def show(self, bot: BotSpec, hints: Iterable[str]) -> None:
-        """Write the hints that were not shown before to stderr, each with the bot's name."""
-        # Not by name: a program may play under several names, with different parameters.
-        shown = self._shown.setdefault(bot.source or bot.command, set())
+        """Write hints for a bot's author to stderr, each once, and at most MOST_HINTS of a bot."""
+        # By the program: it may play under several names, with different parameters.
+        hints_shown = self._shown.setdefault(bot.source or bot.command, set())
         for hint in hints:
             line = one_line(hint, LONGEST_HINT)
-            if line not in shown and len(shown) < MOST_HINTS:
-                shown.add(line)
+            if line not in hints_shown and len(hints_shown) < MOST_HINTS:
+                hints_shown.add(line)
                 with suppress(OSError, ValueError):  # stderr is closed, or its reader has ended
                     sys.stderr.write(f"{printable(bot.name)}: {line}\n")
 
     def show_printed(self, bot: BotSpec, log: str, *, is_kept: bool) -> None:
-        """Show the SDK's hints in a bot's log; if other output is lost, a hint on how to keep it.
+        """Show the hints that the SDK has printed into the log of a bot.
+
+        If the bot has printed something itself, and that is lost, show how to keep it.
 
         is_kept  True if the bot's output is shown or stored
         """
-        own_lines = [
-            line for line in log.splitlines() if line and not line.startswith(_FOREIGN_PREFIXES)
-        ]
-        is_lost = bool(own_lines) and not is_kept
-        self.show(bot, [*hints_in(log), NOT_KEPT] if is_lost else hints_in(log))
+        hints = hints_in(log)
+        has_printed = any(
+            line and not line.startswith(_FOREIGN_PREFIXES) for line in log.splitlines()
+        )
+        if has_printed and not is_kept:
+            hints.append(NOT_KEPT)
+        self.show(bot, hints)
 
 
 def hints_in(log: str) -> list[str]:
@@ -547,13 +608,18 @@ def hints_of(bot: BotSpec) -> list[str]:
 
 
 def _programs(bot: BotSpec) -> Iterator[bytes]:
-    """Yield the Python files of a bot: those of its bundle, or those that its command names."""
+    """Yield the contents of a bot's Python files, in which hints are looked for.
+
+    These are the files of its bundle. Without a bundle they are the files that its command names,
+    except very long ones.
+    """
     if bot.bundle is not None:
-        files = bot.bundle.files
-        yield from (files[name] for name in sorted(files) if name.endswith(".py"))
+        for name, content in sorted(bot.bundle.files.items()):
+            if name.endswith(".py"):
+                yield content
         return
-    for word in bot.command[1:]:
-        path = Path(word)
+    for argument in bot.command[1:]:
+        path = Path(argument)
         try:
             if path.suffix == ".py" and path.stat().st_size <= LONGEST_PROGRAM:
                 yield path.read_bytes()
@@ -562,33 +628,36 @@ def _programs(bot: BotSpec) -> Iterator[bytes]:
 
 
 def _misspelt(programs: Iterable[bytes]) -> Iterator[str]:
-    """Yield hints on misspelt methods of classes that derive from the SDK's `Bot`.
+    """Yield hints on misspelt methods of the bots' classes in these files."""
+    for bot_class in _bot_classes(programs):
+        for method in bot_class.body:
+            if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                hint = misspelling_hint(bot_class.name, method.name)
+                if hint is not None:
+                    yield hint
 
-    A class may derive from `Bot` by way of classes in any of the files. Classes are matched by
-    their names alone.
+
+def _bot_classes(programs: Iterable[bytes]) -> Iterator[ast.ClassDef]:
+    """Yield the classes that derive from the SDK's `Bot`, also by way of each other.
+
+    The files are parsed only, so a class is known by its name alone, in all of the files.
     """
-    bots, classes = {"Bot"}, []
+    bot_names = {"Bot"}
+    remaining: list[ast.ClassDef] = []
     for program in programs:
         for node in _nodes(program):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith(_PACKAGES):
-                bots |= {name.asname or name.name for name in node.names}
+                bot_names |= {name.asname or name.name for name in node.names}
             elif isinstance(node, ast.ClassDef):
-                classes.append(node)
-    # Each pass finds the classes whose bases are known to be bots, until no class is added.
-    remaining = classes
-    while remaining:
-        derived = [cls for cls in remaining if not bots.isdisjoint(map(_name, cls.bases))]
+                remaining.append(node)
+    # Each pass finds the classes that derive from those of the passes before it.
+    while True:
+        derived = [cls for cls in remaining if not bot_names.isdisjoint(map(_name, cls.bases))]
         if not derived:
-            break
-        bots |= {cls.name for cls in derived}
+            return
+        yield from derived
+        bot_names |= {cls.name for cls in derived}
         remaining = [cls for cls in remaining if cls not in derived]
-        for cls in derived:
-            for method in cls.body:
-                if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-                    continue
-                hint = misspelling_hint(cls.name, method.name)
-                if hint is not None:
-                    yield hint
 
 
 def _name(base: ast.expr) -> str:

@@ -214,7 +214,7 @@ class BotProcess:
             await self._abort()
             public = f"it did not {self.greeting} within {limit_ms} ms"
             session.fail(
-                BotFault(Fault.START_TIMEOUT, f"{public}{self.abort_place()}", public=public)
+                BotFault(Fault.START_TIMEOUT, f"{public}{self.aborted_at_text()}", public=public)
             )
             self._kill()
             if isinstance(request_end, HostDelay):
@@ -232,17 +232,19 @@ class BotProcess:
                 raise RefereeError(message) from _shortage_in(error)
             when = " before connecting"
             end = self._refusal or await self.exit_text(when)
-            public = self._refusal or await self.exit_text(when, words=False)
+            public = self._refusal or await self.exit_text(when, with_last_error=False)
             raise EarlyEnd(end, self.error_text(), public)
 
     async def _wait_for_hello(self) -> RequestEnd | None:
         """Wait until the bot has connected or exited, and return None.
 
-        If it does neither in its time, return a Timeout, or a HostDelay if the host has
-        delayed it for too long.
+        If it does neither within the start-up timeout, return a Timeout, or a HostDelay if the host
+        kept it from computing for too long. The time is measured as that of a decision, so that the
+        bot is not charged for the load of the host.
         """
         timer = DecisionTimer(self.session.timer.gauge, START_PATIENCE)
-        timer.start([(0, TimeLeft(self._hosting.start_limit_us, 0))], self._clock.now_us())
+        limits = TimeLeft(budget_us=self._hosting.start_limit_us, bank_us=0)
+        timer.start([(0, limits)], self._clock.now_us())
         while timer.due_us is not None:
             try:
                 async with time_limit(self._clock, timer.due_us - self._clock.now_us()):
@@ -251,15 +253,17 @@ class BotProcess:
                     )
                 return None
             except TimeoutError:
-                for _, end in timer.check(self._clock.now_us()):
-                    return end
+                # If the load of the host gives the bot more time, there is no end yet.
+                for _, request_end in timer.check(self._clock.now_us()):
+                    return request_end
         return None
 
     async def stop(self) -> None:
         """Stop the whole process tree, and free all resources.
 
-        A connected bot gets Goodbye and the grace period first. This may be called at any time, and
-        more than once.
+        A connected bot is told first, and has the grace period to exit. A Python program that is
+        still running then prints its stack for its author. This may be called at any time, and more
+        than once.
         """
         if self._process is not None:
             session, grace_us = self.session, self._hosting.grace_us
@@ -269,7 +273,7 @@ class BotProcess:
                 await self._abort()
             self._kill()
             self._leave_turns()
-            if self._unwatch is not None:  # it has not exited, and its exit will be noticed
+            if self._unwatch is not None:  # still watched: `_on_exit` has not been called yet
                 await self._wait_for_exit(_KILL_LIMIT_US)
         await (self._lines or self._server).stop()
         self._stop_watching()
@@ -302,10 +306,10 @@ class BotProcess:
         return self._process is not None and not self._exited.done()
 
     def shortage(self) -> RefereeError | None:
-        """Return the error if the process was ended because this machine lacked resources.
+        """Return an error if the bot was ended for a reason of this machine, or None.
 
-        That is HostOutOfMemory, or a RefereeError if the limits could not be checked. Return None
-        if there was no such shortage.
+        The reasons are that the kernel ran out of memory while the bot was within its limit, and
+        that the referee could not check the bot's limits.
         """
         if self._process is None:
             return None
@@ -321,11 +325,14 @@ class BotProcess:
             f"within its limit of {limit} MiB"
         )
 
-    async def exit_text(self, when: str = "", *, words: bool = True) -> str:
-        """Wait for the exit during the grace period, and return how the process ended, in words.
+    async def exit_text(self, when: str = "", *, with_last_error: bool = True) -> str:
+        """Return how the process ended, such as "exited with status 1: ValueError: no unit".
 
-        when   a text to add to the exit status, such as " before connecting"
-        words  True to add the last error or line that the program has printed
+        A process that still runs may exit during the grace period; then the text is "still
+        running".
+
+        when             a text to add to the exit status, such as " before connecting"
+        with_last_error  True to add the error, or the last line, that the program has printed
         """
         if self.running:
             self._allow_exit(self._hosting.grace_us)
@@ -333,29 +340,30 @@ class BotProcess:
         if self._process is None or self._process.returncode is None:
             return "still running"
         self._stderr.finish()
-        end_text = partial(self._end_text, self._process, when, words=words)
+        end_text = partial(self._end_text, self._process, when, with_last_error=with_last_error)
         return text_or_excuse(end_text, "how it ended")
 
-    def _end_text(self, process: IsolatedProcess, when: str, *, words: bool) -> str:
+    def _end_text(self, process: IsolatedProcess, when: str, *, with_last_error: bool) -> str:
         """Return how a process that has exited ended; for the arguments see `exit_text`."""
         assert process.returncode is not None
         status = _exit_text(process.returncode)
         if limit := process.over_limit():
             status = f"{status} because it exceeded a limit ({limit})"
-        if not words:
+        if not with_last_error:
             return f"{status}{when}"
-        error = self.error_text()
+        stderr = self.error_text()
         last_line = ""
         if process.returncode != 0:
-            # An error explains itself; a hint explains why a program exited early without error.
-            last_line = error_line(error, without_prefix=HINT)
-        last_line = last_line or error_line(error)
+            last_line = error_line(stderr, without_prefix=HINT)
+        if not last_line:
+            # Without an error, a hint of the SDK explains why the program exited early.
+            last_line = error_line(stderr)
         return f"{status}{when}: {last_line}" if last_line else f"{status}{when}"
 
-    def abort_place(self) -> str:
-        """Return the line of the bot's code where it was aborted, such as "; it was at bot.py ...".
+    def aborted_at_text(self) -> str:
+        """Return where in its code the bot was aborted: "; it was at bot.py, line 7, in search".
 
-        Return "" if it is not known.
+        Return "" if that is not known.
         """
         self._stderr.drain()
         return last_frame_text(self.error_text())
@@ -365,13 +373,15 @@ class BotProcess:
         return bot_error(self._stderr.tail.text(), self.bot)
 
     def log(self) -> tuple[str, str]:
-        """Return the ends of the bot's stdout and stderr, as text that is safe to show."""
-        self._stdout.drain()
-        self._stderr.drain()
-        stdout, stderr = (
-            printable(self.bot.own_paths(stream.tail.text()), keep="\n\t")
-            for stream in (self._stdout, self._stderr)
-        )
+        """Return the last output of the bot, stdout and stderr, as texts that are safe to show.
+
+        Paths are those that the author knows. The stacks of an aborted program are shortened.
+        """
+        texts = []
+        for stream in (self._stdout, self._stderr):
+            stream.drain()
+            texts.append(printable(self.bot.own_paths(stream.tail.text()), keep="\n\t"))
+        stdout, stderr = texts
         return stdout, text_or_excuse(lambda: with_short_stack(stderr, self.bot.home))
 
     def _note(self, text: str) -> None:
@@ -438,11 +448,15 @@ class BotProcess:
         }
 
     def _on_exit(self) -> None:
-        """Kill the rest of the process tree after the exit of the first process."""
+        """Kill the rest of the process tree; called when the first process has exited.
+
+        The order matters: `poll` reaps the first process, and then the number of its group may
+        belong to other processes.
+        """
         assert self._process is not None
         self._stop_watching()
         self._leave_turns()
-        self._process.kill()  # the rest of its tree, while its process group still exists
+        self._process.kill()
         self._process.poll()
         if not self._exited.done():
             self._exited.set_result(None)
@@ -454,13 +468,14 @@ class BotProcess:
                 await asyncio.wait((self._exited,))
 
     async def _abort(self) -> None:
-        """Abort a Python program that hangs, so that it writes its stack to stderr.
+        """Abort a Python program that still runs, so that it writes its stack to stderr.
 
-        Other programs are not aborted: they would only write a core file.
+        Other programs are not aborted: they would only write a core file. Without a grace period
+        nothing is done, since there is no time to write.
         """
         process, grace_us = self._process, self._hosting.grace_us
-        in_python = Path(self.bot.command[0]).name.startswith("python")
-        if process is not None and self.running and grace_us and in_python:
+        is_python = Path(self.bot.command[0]).name.startswith("python")
+        if process is not None and self.running and grace_us and is_python:
             self.aborted = True
             process.abort()
             await self._wait_for_exit(grace_us)
@@ -470,9 +485,9 @@ class BotProcess:
             self._process.kill()
 
     def _allow_exit(self, limit_us: int) -> None:
-        """Let a bot whose stream has ended run until it exits, and freeze it after the limit.
+        """Let a bot whose stream has ended run freely for some time, then freeze it for good.
 
-        It needs this time to exit, and to print the reason.
+        The bot needs the time to print the reason of its end, and to exit.
         """
         if not self.running or self._turns is None:
             return
@@ -498,32 +513,34 @@ class BotProcess:
             self._unwatch = None
 
     def _explain_end(self) -> BotFault | RefereeError | None:
-        """Return the reason why the stream has ended.
+        """Return why the referee or the machine has ended the bot, and so its stream.
 
-        Return None unless the bot exceeded a limit or the machine lacks resources.
+        Return None if neither did: then the bot has ended its stream itself.
         """
-        limit = self._process.over_limit() if self._process is not None else None
-        if limit:
-            return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {limit}")
+        if self._process is None:
+            return None
+        exceeded_limit = self._process.over_limit()
+        if exceeded_limit:
+            return BotFault(Fault.RESOURCE_LIMIT, f"it exceeded a limit: {exceeded_limit}")
         return self.shortage()
 
 
-def _shortage_in(words: str) -> OSError | None:
-    """Return the OSError that the message of a program of the sandbox names, if it is a shortage.
+def _shortage_in(message: str) -> OSError | None:
+    """Return the OSError of a shortage of resources that a message names, or None.
 
-    Return None for any other message.
+    message  error text of a program of the sandbox, which does not tell error numbers
     """
     for code in _SHORTAGES:
-        if os.strerror(code) in words:
-            return OSError(code, words)
+        if os.strerror(code) in message:
+            return OSError(code, message)
     return None
 
 
 def _exit_text(returncode: int) -> str:
-    """Return an exit status in words, with the name of the signal that ended the process."""
-    # A sandbox or a shell reports a signal as 128 plus its number.
-    number = -returncode if returncode < 0 else returncode - 128
+    """Return how a process ended: "killed by SIGKILL", or "exited with status 1"."""
+    # Python reports a signal as its negative number; a sandbox or a shell as 128 plus the number.
+    signal_number = -returncode if returncode < 0 else returncode - 128
     try:
-        return f"killed by {signal.Signals(number).name}"
-    except ValueError:
+        return f"killed by {signal.Signals(signal_number).name}"
+    except ValueError:  # there is no such signal, so it is an exit status
         return f"exited with status {returncode}"

@@ -41,7 +41,7 @@ _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "SYSTEMROOT", "TE
 
 Other variables may contain the password of a ladder.
 """
-_ALONE = "only-this-file-is-visible"
+_SINGLE_FILE_FOLDER = "only-this-file-is-visible"
 """The name of the folder with the copy of a single file.
 
 A bot that looks for other files there has this name in its error.
@@ -80,26 +80,29 @@ class BotSpec:
     """True if the bot is a single Python file."""
 
     def copied(self, parent: Path) -> BotSpec:
-        """Copy the digested files to a new folder below `parent`; return the bot with that folder.
+        """Write the files into a new folder below `parent`, and return the bot that plays them.
 
-        A bot without a bundle is returned unchanged.
+        A bot without a bundle is returned unchanged: it plays from its own files.
         """
         if self.bundle is None:
             return self
-        folder = parent.resolve() / (_ALONE if self.single else "bot")
+        folder = parent.resolve() / (_SINGLE_FILE_FOLDER if self.single else "bot")
         write_folder(self.bundle.files, folder)
         return replace(self, folder=folder, bundle=None)
 
     @property
     def argument(self) -> str | None:
-        """The argument BOT that names the bot in any working directory.
+        """The argument BOT that means this bot in any working directory.
 
+        It is the name of a sample bot, or else the path of the author's files, with the parameters.
         None for a command line, a person, and a bot of the ladder.
         """
         if self.source is None:
             return None
-        names = (name for name, path in sample_bots().items() if path.resolve() == self.source)
-        return f"{next(names, self.source)}{self.parameters}"
+        for name, path in sample_bots().items():
+            if path.resolve() == self.source:
+                return f"{name}{self.parameters}"
+        return f"{self.source}{self.parameters}"
 
     @property
     def home(self) -> Path | None:
@@ -117,11 +120,12 @@ class BotSpec:
 
 
 def resolve(text: str) -> BotSpec:
-    """Resolve an argument BOT, as a user types it.
+    """Return the bot that an argument BOT names, as a user types it.
 
-    The name of a sample bot always means the sample. If there is a file or folder of that name, a
-    note on stderr says how to name it. A Python bot may have parameters (deepsea_sdk.launch), which
-    are part of its name and digest.
+    That is a sample bot, a file, a folder, a zip or a command line. The name of a sample bot always
+    means the sample. If there is a file or folder of that name, a note on stderr says how to name
+    it. A Python bot may have parameters (deepsea_sdk.launch), which are part of its name and
+    digest.
 
     Raises UserError or BundleError if the bot cannot be started.
     """
@@ -142,7 +146,7 @@ def sample(name: str) -> BotSpec:
 def with_parameters(bot: BotSpec, text: str) -> BotSpec:
     """Return the bot with parameters, which become part of its name and digest.
 
-    text  the parameters as a user types them, with a separator in front
+    text  the parameters as a user types them, such as ":Fast,depth=3" or ",depth=3"
 
     Raises UserError if the bot cannot have parameters, or the text is not valid.
     """
@@ -151,11 +155,12 @@ def with_parameters(bot: BotSpec, text: str) -> BotSpec:
             f"bot {bot.name!r}: parameters ({text[1:]}) are for Python bots with the SDK"
         )
     try:
-        text = Parameters.parse(text).format()
+        parameters = Parameters.parse(text).format()
     except ValueError as error:
         raise UserError(f"bot {bot.name!r}: {error}") from None
-    new_digest = hashlib.sha256(_length_first((bot.digest.encode(), text.encode()))).hexdigest()
-    return replace(bot, name=f"{bot.name}{text}", digest=new_digest, parameters=text)
+    digested = _length_first((bot.digest.encode(), parameters.encode()))
+    new_digest = hashlib.sha256(digested).hexdigest()
+    return replace(bot, name=f"{bot.name}{parameters}", digest=new_digest, parameters=parameters)
 
 
 def split_list(text: str) -> list[str]:
@@ -168,24 +173,28 @@ def _resolve(text: str) -> BotSpec:
 
 
 def _read(path: Path, name: str | None) -> BotSpec:
-    """Read the bot in a file, folder or zip; `name` is that of a sample bot, or None."""
-    single = path.suffix == ".py" and not path.is_dir()
-    if single:
+    """Read the bot in a Python file, a folder or a zip.
+
+    name  the name of a sample bot, which is a Python file; None for other bots, which are named by
+          their files
+    """
+    is_single_file = path.suffix == ".py" and not path.is_dir()
+    if is_single_file:
         bundle = read_bot(path, name or name_from(path.stem))
     elif path.is_dir():
         bundle = read_bot(path)
-    else:
+    else:  # a zip may be made to exhaust its reader
         bundle = read_in_subprocess(path)
-    return replace(spec_of(bundle), source=path.resolve(), single=single)
+    return replace(spec_of(bundle), source=path.resolve(), single=is_single_file)
 
 
 def spec_of(bundle: BotBundle) -> BotSpec:
-    """Return the bot that plays the files of a bundle."""
+    """Return the bot that plays the files of a bundle; they are not copied into a folder yet."""
     return BotSpec(
-        bundle.name,
-        _runnable(bundle.command),
-        None,
-        bundle.digest,
+        name=bundle.name,
+        command=_runnable(bundle.command),
+        folder=None,
+        digest=bundle.digest,
         protocol=bundle.protocol,
         bundle=bundle,
     )
@@ -193,7 +202,10 @@ def spec_of(bundle: BotBundle) -> BotSpec:
 
 @contextmanager
 def copies(bots: Sequence[BotSpec]) -> Iterator[list[BotSpec]]:
-    """Yield the bots with copies of their files, in a folder that is removed at the end."""
+    """Copy the files of bots for a `with` block, and yield the bots that play these copies.
+
+    The copies are in a folder that is removed after the block.
+    """
     from deepsea_referee.system import SYSTEM  # slow to import, and not needed to read bots
 
     folder = SYSTEM.private_folder()
@@ -204,9 +216,10 @@ def copies(bots: Sequence[BotSpec]) -> Iterator[list[BotSpec]]:
 
 
 def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
-    """Read the files of the bot that an argument BOT names, to be submitted to a ladder.
+    """Return the files of the bot that an argument BOT names, for an upload to a ladder.
 
-    name  the name of the bot; None for its own name
+    text  the argument BOT
+    name  the name of the bot on the ladder; None for its own name
 
     Raises UserError for a command line, whose files are not known, and otherwise as `resolve`.
     """
@@ -214,22 +227,24 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
         raise UserError(
             f"{text!r} is a command on this machine, and the ladder plays files: {FORMS}"
         )
-    path, sample = _find_bot(text)
-    return read_in_subprocess(path, name if name is not None else sample)
+    path, sample_name = _find_bot(text)
+    return read_in_subprocess(path, name if name is not None else sample_name)
 
 
 def unpacked_bot(folder: Path, name: str) -> BotSpec:
-    """Return the bot whose files a folder of the ladder has; the name is not checked.
+    """Return the bot that plays the files in a folder of the ladder, where it stands.
 
     The digest is that of the files as they are now. Raises BundleError if they are not a bot.
+
+    name  the name of the bot on the ladder, whatever its files say
     """
     files = read_folder(folder).files
     manifest = read_manifest(files)
     return BotSpec(
-        name,
-        _runnable(manifest.command),
-        folder.resolve(),
-        digest(files),
+        name=name,
+        command=_runnable(manifest.command),
+        folder=folder.resolve(),
+        digest=digest(files),
         protocol=manifest.protocol,
     )
 
@@ -247,62 +262,73 @@ def sample_bots() -> dict[str, Path]:
 
 
 def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
-    """Return the bots with unique names.
+    """Return the bots with names that tell them apart, in the same order.
 
     Bots of the same name from several folders get the shortest different ends of their paths as
     names, such as "mine" and "improve-mine/1". A repeated bot gets a number, such as "greedy 2".
     """
     names = [bot.name for bot in bots]
-    # Only for names that are not unique, as it takes time to look up a path among the samples.
-    places = [
-        _place(bot) if names.count(bot.name) > 1 or bot.name == PROGRAM else () for bot in bots
-    ]
-    for number, (bot, place) in enumerate(zip(bots, places, strict=True)):
-        namesakes = {
-            other_place
-            for other, other_place in zip(bots, places, strict=True)
-            if other.name == bot.name
+    paths = []
+    for bot in bots:
+        # Only where a path is needed: to find it takes time.
+        is_ambiguous = names.count(bot.name) > 1 or bot.name == PROGRAM
+        paths.append(_path_parts(bot) if is_ambiguous else ())
+    new_names = [*names]
+    for number, (bot, path) in enumerate(zip(bots, paths, strict=True)):
+        namesake_paths = {
+            other_path
+            for other_name, other_path in zip(names, paths, strict=True)
+            if other_name == bot.name
         }
-        if place and (len(namesakes) > 1 or "/" in place[-1]):
-            names[number] = f"{_distinct_end(place, namesakes - {place})}{bot.parameters}"
-    return [replace(bot, name=name) for bot, name in zip(bots, unique_names(names), strict=True)]
+        is_stored_version = bool(path) and "/" in path[-1]
+        if path and (len(namesake_paths) > 1 or is_stored_version):
+            end = _distinct_end(path, namesake_paths - {path})
+            new_names[number] = f"{end}{bot.parameters}"
+    unique = unique_names(new_names)
+    return [replace(bot, name=name) for bot, name in zip(bots, unique, strict=True)]
 
 
-def _place(bot: BotSpec) -> tuple[str, ...]:
+def _path_parts(bot: BotSpec) -> tuple[str, ...]:
     """Return the parts of a bot's path relative to the working directory; () for a command line.
 
-    A version that `improve` has stored, such as improve-mine/1/bot, is a single part,
-    improve-mine/1.
+    The last parts of a version that `improve` has stored, such as improve-mine/1/bot, become a
+    single part, "improve-mine/1".
     """
     if bot.argument is None:
         return ()
     path = Path(bot.argument.removesuffix(bot.parameters))
-    match (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).parts:
-        case (*parents, runs, number, last) if last == PROGRAM and number.isdecimal():
-            return (*parents, f"{runs}/{number}")
-        case parts:
-            return parts
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    parts = path.parts
+    if len(parts) >= 3:
+        runs_folder, run_number, program = parts[-3:]
+        if program == PROGRAM and run_number.isdecimal():
+            return (*parts[:-3], f"{runs_folder}/{run_number}")
+    return parts
 
 
-def _distinct_end(place: tuple[str, ...], others: Collection[tuple[str, ...]]) -> str:
+def _distinct_end(path: tuple[str, ...], others: Collection[tuple[str, ...]]) -> str:
     """Return the shortest end of a path with which none of the other paths ends."""
     length = 1
-    while length < len(place) and any(other[-length:] == place[-length:] for other in others):
+    while length < len(path) and any(other[-length:] == path[-length:] for other in others):
         length += 1
-    return "/".join(place[-length:])
+    return "/".join(path[-length:])
 
 
 def _find_bot(text: str) -> tuple[Path, str | None]:
     """Return the path of the bot that `text` names, and its name if it is a sample bot, else None.
 
+    A sample bot hides a file or folder of the same name: then a note says, once, how to name that.
     Raises UserError, with a suggestion, if there is no such bot.
     """
     samples = sample_bots()
     if text in samples:
         if os.path.lexists(text) and text not in _noted_names:
             _noted_names.add(text)
-            path = f"{os.curdir}{os.sep}{text}"
-            sys.stderr.write(f"{text} is the sample bot; to name what lies here, write {path}\n")
+            local_path = f"{os.curdir}{os.sep}{text}"
+            sys.stderr.write(
+                f"{text} is the sample bot; to name what lies here, write {local_path}\n"
+            )
         return samples[text], text
     if text and _exists(text):
         return Path(text), None
@@ -316,19 +342,21 @@ def _find_bot(text: str) -> tuple[Path, str | None]:
 
 
 def _suggestion(text: str, samples: Mapping[str, Path]) -> str | None:
-    """Return the argument that a user may have meant by one that names no bot.
+    """Return an argument BOT that the user may have meant by `text`, which names no bot.
 
     It is a bot in the same folder, or a sample bot, with a similar name; None if there is none.
     """
     path = Path(text)
-    candidates = {name: name for name in samples} if path.name == text else {}
-    with suppress(OSError, ValueError):
+    arguments: dict[str, str] = {}  # by the names with which `text` is compared
+    if path.name == text:  # sample bots are in no folder
+        arguments |= {name: name for name in samples}
+    with suppress(OSError, ValueError):  # without such a folder there are only the samples
         for file in sorted(path.parent.iterdir()):
             if file.suffix in (".py", ".zip") or (file / "bot.toml").is_file():
-                # Also without the suffix, which users often forget.
-                candidates |= {file.stem: str(file), file.name: str(file)}
-    matches = difflib.get_close_matches(path.name, candidates, n=1) if path.name else []
-    return candidates[matches[0]] if matches else None
+                arguments[file.stem] = str(file)  # users often forget the suffix
+                arguments[file.name] = str(file)
+    matches = difflib.get_close_matches(path.name, arguments, n=1) if path.name else []
+    return arguments[matches[0]] if matches else None
 
 
 def _exists(text: str) -> bool:
@@ -343,37 +371,50 @@ def _exists(text: str) -> bool:
 
 
 def _command_line(text: str) -> BotSpec:
-    """Return the bot that a command line starts; `text` is the part after `cmd:`.
+    """Return the bot that a command line starts.
 
     Its digest covers the words of the command and the files that they name. It is named after the
     last of these files, or after the program. Raises UserError if the command is not valid.
+
+    text  the command line without the prefix `cmd:`
     """
-    command = _split(text, f"{COMMAND_PREFIX}{text}")
+    command = _split(text)
     if not command or not command[0] or "\0" in text:
         raise UserError(f"{COMMAND_PREFIX} needs a command line, such as 'cmd:python3 my_bot.py'")
-    # A word without a separator or a dot is a program on PATH, which does not belong to the bot.
-    files = [Path(word) for word in command if (os.sep in word or "." in word)]
-    files = [file for file in files if file.is_file()]
+    files: list[Path] = []
+    for word in command:
+        # A word without a separator or a dot is a program on PATH, which is no file of the bot.
+        looks_like_path = os.sep in word or "." in word
+        if looks_like_path and Path(word).is_file():
+            files.append(Path(word))
     digest = hashlib.sha256(_length_first(os.fsencode(word) for word in command))
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     main_file = files[-1] if files else Path(command[0])
-    return BotSpec(name_from(main_file.stem), _runnable(command), None, digest.hexdigest())
+    return BotSpec(
+        name=name_from(main_file.stem),
+        command=_runnable(command),
+        folder=None,
+        digest=digest.hexdigest(),
+    )
 
 
-def _split(text: str, where: str) -> list[str]:
+def _split(text: str) -> list[str]:
     """Split a command line into words as a shell does, without comments and variables.
 
-    `where` names the command line in the UserError for one that is not valid.
+    Raises UserError for a text that a shell would not split, such as one with an open quote.
+
+    text  the command line without the prefix `cmd:`
     """
     try:
         words = shlex.shlex(text, posix=True, punctuation_chars=False)
-        words.whitespace_split, words.commenters = True, ""
+        words.whitespace_split = True  # only spaces separate words
+        words.commenters = ""
         if os.sep == "\\":  # on Windows a backslash separates folders, and escapes nothing
             words.escape = ""
         return list(words)
     except ValueError as error:
-        raise UserError(f"{where!r} is not a command line: {error}") from None
+        raise UserError(f"{COMMAND_PREFIX + text!r} is not a command line: {error}") from None
 
 
 def _runnable(command: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 System: TypeAlias = "LinuxSystem | PortableSystem"
 
-_CALLS = ("pidfd_open", "pipe2", "sched_getaffinity")
+_LINUX_FUNCTIONS = ("pidfd_open", "pipe2", "sched_getaffinity")
 """The functions of `os` that Linux's form needs; some builds of Python lack them."""
 OWN_GROUP_FLAGS: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
     subprocess, "CREATE_NO_WINDOW", 0
@@ -89,8 +89,11 @@ def free_descriptors() -> int:
 
 
 def _choose() -> System:
-    """Return the form for this system: Linux's if Python has its functions, else the portable."""
-    if sys.platform == "linux" and all(hasattr(os, name) for name in _CALLS):
+    """Return the functions for this system: Linux's own, or the portable ones.
+
+    Linux's need some functions of `os`; without these, the portable ones serve there, too.
+    """
+    if sys.platform == "linux" and all(hasattr(os, name) for name in _LINUX_FUNCTIONS):
         from deepsea_referee.system.linux import LinuxSystem
 
         return LinuxSystem()

@@ -19,11 +19,12 @@ class BotGauge:
         self._referee_waits = process_tree.WaitSum()
         self._host_us = 0
         self._host_until_us = -1
-        self._looks = (0, 0)
+        self._last_denied_us = (0, 0)
         """The time that the bot had been denied at the last reading but one, and at the last."""
-        own = os.sched_getaffinity(0)  # a bot cannot leave those that it was started on
-        self.cpus = len(own)
-        self._only = None if self.cpus == os.cpu_count() else own
+        own_cpus = os.sched_getaffinity(0)  # a bot cannot leave those that it was started on
+        self.cpus = len(own_cpus)
+        self._only_cpus = None if self.cpus == os.cpu_count() else own_cpus
+        """The CPUs whose time is counted as that of the host; None for all CPUs."""
         self.cpu_us = process.cpu_us
 
     def glance(self, now_us: int) -> Usage | None:
@@ -33,9 +34,13 @@ class BotGauge:
         return self._usage(denied_us, self._host_lately_us(now_us))
 
     def read(self) -> Reading:
-        """Read all counters of the bot, of the referee and of the host."""
-        # First of all, because this thread may wait for a CPU while it reads the others, and that
-        # wait would count as one before this reading.
+        """Read the counters of the bot, of the referee and of the host, all since their starts.
+
+        The time that the bot was denied comes from its control group. Without one, it is the time
+        for which its threads have waited for a CPU.
+        """
+        # The referee's own waits are read first: this thread may wait for a CPU while it reads the
+        # others, and must not count that wait as one before this reading.
         referee_waited_us = self._referee_waits.us(process_tree.threads([os.getpid()]))
         threads = self._process.threads()
         waited_us = self._bot_waits.us(threads)
@@ -43,17 +48,20 @@ class BotGauge:
         if denied_us is None:
             denied_us = waited_us
         else:
-            self._looks = (self._looks[1], denied_us)
+            self._last_denied_us = (self._last_denied_us[1], denied_us)
+        host_us = process_tree.host_cpu_us(self._only_cpus)
         return Reading(
-            usage=self._usage(denied_us, process_tree.host_cpu_us(self._only)),
+            usage=self._usage(denied_us, host_us),
             threads_us={thread: times.cpu_us for thread, times in threads.items()},
             referee_waited_us=referee_waited_us,
             waited_us=waited_us,
         )
 
     def bot_is_ready(self) -> bool:
-        # Pressure includes a part of a wait that is not over: without any there is none.
-        under_pressure = self._looks[1] - self._looks[0] > BUSY_US
+        # The time in a control group includes a wait that is not over. So if it has not grown, the
+        # bot does not wait.
+        denied_before_us, denied_last_us = self._last_denied_us
+        under_pressure = denied_last_us - denied_before_us > BUSY_US
         return (self._process.denied_us() is None or under_pressure) and self._process.is_ready()
 
     def referee_is_ready(self) -> bool:
@@ -62,7 +70,7 @@ class BotGauge:
     def _host_lately_us(self, now_us: int) -> int:
         # The kernel counts in ticks: reading more often only takes time.
         if now_us > self._host_until_us:
-            self._host_us = process_tree.host_cpu_us(self._only)
+            self._host_us = process_tree.host_cpu_us(self._only_cpus)
             self._host_until_us = now_us + TICK_US
         return self._host_us
 

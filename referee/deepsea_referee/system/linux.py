@@ -67,16 +67,19 @@ class LinuxSystem:
         cgroup.hierarchies()
 
     def start_sandbox_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
-        """Start the test of a sandbox early, while other work is done.
+        """Start a test of the sandbox that runs beside other work of the `with` block.
 
-        The context manager yields the argument `begun` of `choose`.
+        The block gets the running test, to be passed to `choose`: None if the level needs none.
         """
         from deepsea_referee.sandbox import probe
 
         return probe.start_test(level)
 
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
-        """Return the isolation for a level. Raises SandboxUnavailable with the remedy."""
+        """Return the isolation for a level. Raises SandboxUnavailable with the remedy.
+
+        begun  a test of the sandbox that `start_sandbox_test` has begun; None to make one now
+        """
         from deepsea_referee.sandbox import probe
 
         return probe.choose(level, begun)
@@ -129,25 +132,26 @@ class LinuxSystem:
         return True
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
-        """Start a worker, and return its process and the connection to it.
+        """Start a worker process, and return the process and the connection to it.
 
         Ctrl-C does not reach the worker before it has called `accept_interrupts`.
 
-        main  the text of the Python program; its variable `connection` is the worker's end
+        main  the worker's program in Python; in its variable `connection` it finds its end of the
+              connection
         """
-        ours, theirs = Pipe()
-        # The child inherits the mask: Ctrl-C would end it before it has set its handler.
-        former = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        own_end, worker_end = Pipe()
+        # The worker inherits the blocked signal: Ctrl-C would end it before it has set its handler.
+        former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BEFORE_MAIN + main, str(theirs.fileno())],
+                [sys.executable, "-P", "-c", _BEFORE_MAIN + main, str(worker_end.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[worker_end.fileno()],
             )
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, former)
-            theirs.close()
-        return process, ours
+            signal.pthread_sigmask(signal.SIG_SETMASK, former_mask)
+            worker_end.close()
+        return process, own_end
 
     def restrict_to(self, share: CpuShare) -> None:
         """Restrict this process, and processes that it starts later, to a share of the CPUs.
@@ -210,11 +214,11 @@ class LoopReader:
 
 
 def cpus_of(share: CpuShare, cpus: Iterable[int], core_of: Callable[[int], int]) -> list[int]:
-    """Return the CPUs of a share; all CPUs if there are more shares than CPUs.
+    """Return the CPUs of one share; all CPUs if there are more shares than CPUs.
 
-    The CPUs of a core are in the same share as far as possible.
+    The CPUs of a core (its hardware threads) are in the same share as far as possible.
 
-    core_of  returns a number that the CPUs (hardware threads) of a core have in common
+    core_of  returns a number for a CPU, which all CPUs of a core have in common
     """
     by_core = sorted(cpus, key=lambda cpu: (core_of(cpu), cpu))
     size = len(by_core) // share.of

@@ -165,22 +165,30 @@ class PortableSystem:
         shutil.rmtree(folder, ignore_errors=True)
 
     def lock(self, descriptor: int) -> bool:
-        """Lock an open file until this process ends; return False if another one has locked it."""
+        """Lock an open file until it is closed or this process ends.
+
+        Return False if another process has locked it.
+        """
         from deepsea_referee.system.linux import LinuxSystem
 
         try:
-            return LinuxSystem().lock(descriptor)  # macOS has this lock too
+            return LinuxSystem().lock(descriptor)  # macOS has the same lock
         except ImportError:
-            windows: Any = import_module("msvcrt")
-        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)  # other processes may read the content
+            msvcrt: Any = import_module("msvcrt")  # Windows
+        # On Windows nobody can read a locked byte: lock one beyond the content.
+        os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
         try:
-            windows.locking(descriptor, windows.LK_NBLCK, 1)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
 
     def start_worker(self, main: str) -> tuple[subprocess.Popen[bytes], Connection]:
-        """Start a worker with this program; return its process and the connection to it."""
+        """Start a worker process, and return the process and the connection to it.
+
+        main  the worker's program in Python; in its variable `connection` it finds its end of the
+              connection
+        """
         with listen_for_worker() as listening:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _BEFORE_MAIN + main],
@@ -215,7 +223,11 @@ class PlainProcess:
     counts_every_process = False
 
     def spawn(self, launch: LaunchSpec) -> PlainBotProcess:
-        """Start a bot; see `interface.Isolation`."""
+        """Start a bot's program as a child process with a group of its own, and return it.
+
+        launch  the program, its folder, pipes and limits
+        """
+        # All processes of the bot inherit the mark in their environment, and can be found by it.
         mark = fresh_token()
         environment = environment_for(launch, (*PASSED_ON, *PASSED_ON_TOO), mark)
         environment.setdefault("PYTHONIOENCODING", "utf-8")
@@ -239,8 +251,8 @@ class PlainBotProcess(IsolatedProcess):
         super().__init__(process, limits)
         self._mark = mark
         self._lock = threading.Lock()
-        self._seen: list[psutil.Process] = []
-        """The tree at the last check, which has the orphans that Windows does not connect to it."""
+        self._last_members: list[psutil.Process] = []
+        """The processes of the bot at the last call of `_tree`."""
         self._first: psutil.Process | None = None
         with suppress(psutil.Error):
             self._first = psutil.Process(process.pid)
@@ -252,28 +264,34 @@ class PlainBotProcess(IsolatedProcess):
         return on_exit(self._process, call)
 
     def kill(self) -> None:
-        """Kill the process tree, children first, and the process group once."""
-        exited = self._process.poll() is not None
+        """Kill all processes of the bot's tree, children first, and those of its process group.
+
+        After the first process was reaped, the group is killed once and never again: another group
+        may have its number then.
+        """
+        was_reaped = self._process.poll() is not None
         kill(reversed(self._tree()))
         if not self._group_ended:
             kill_group(self._process.pid)
-        if exited and not self._group_ended:
-            # From now on another group may have this number.
-            self._group_ended = True
+            self._group_ended = was_reaped
 
     def cpu_us(self) -> int:
-        """Return the CPU time of the first process alone.
+        """Return the CPU time that the bot's first process has used; its last value after the exit.
 
-        Searching for the others would take longer than a decision.
+        Other processes of the bot are not counted: to find them takes longer than a decision.
         """
         if self._first is not None and self._process.returncode is None:
             with suppress(psutil.Error, OSError):
                 times = self._first.cpu_times()
-                self._cpu_us = max(self._cpu_us, round((times.user + times.system) * 1_000_000))
+                cpu_us = round((times.user + times.system) * 1_000_000)
+                self._cpu_us = max(self._cpu_us, cpu_us)  # it never falls
         return self._cpu_us
 
     def close(self) -> None:
-        """Kill all processes of the bot, also those that have left its tree, and reap the first."""
+        """Kill all processes of the bot, and reap the first one; further calls do nothing.
+
+        Processes that have left the tree and the group are found by the mark in their environment.
+        """
         if self._closed:
             return
         _watchdog.unwatch(self.check_limits)
@@ -283,14 +301,20 @@ class PlainBotProcess(IsolatedProcess):
         self._closed = True
 
     def _tree(self) -> list[psutil.Process]:
-        """Return the living processes of the bot, including those whose parents have ended."""
+        """Return the living processes of the bot, parents before their children.
+
+        Processes whose parents have ended are no descendants any more on Windows: they are
+        remembered from the last call.
+        """
         with self._lock:
             members = tree(self._first) if self._first is not None else []
             orphans = [
-                process for process in self._seen if process not in members and process.is_running()
+                process
+                for process in self._last_members
+                if process not in members and process.is_running()
             ]
-            self._seen = [*members, *orphans]
-            return [*self._seen]
+            self._last_members = [*members, *orphans]
+            return [*self._last_members]
 
     def _check_once(self) -> None:
         """Add up memory and tasks of all processes, and end the bot if it exceeds a limit."""
@@ -337,14 +361,19 @@ def listen_for_worker() -> socket.socket:
 
 
 def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) -> Connection:
-    """Send a worker the port and a token, and wait until it has connected with the token.
+    """Wait until a worker has connected, and return the connection.
 
-    Other connections are closed. Raises OSError if the worker exits first.
+    The worker is sent the port and a token, which it has to send back first. Other connections are
+    closed, since any program of this machine can make one. Raises OSError if the worker exits.
+
+    listening  a socket as from `listen_for_worker`
+    process    the worker, which reads the port and the token from its stdin
     """
     token = fresh_token().encode()
     assert process.stdin is not None
     try:
-        process.stdin.write(b"%d %s\n" % (listening.getsockname()[1], token))
+        port = listening.getsockname()[1]
+        process.stdin.write(b"%d %s\n" % (port, token))
         process.stdin.close()
         while True:
             try:
@@ -366,11 +395,17 @@ def accept_worker(listening: socket.socket, process: subprocess.Popen[bytes]) ->
 
 
 def _receive(link: socket.socket, count: int) -> bytes:
-    """Receive up to `count` bytes; b"" if they do not come in time."""
+    """Return `count` bytes from a connection, or fewer if the other side closes it first.
+
+    Return b"" if the bytes do not come in time, or the connection fails.
+    """
     link.settimeout(_TOKEN_S)
     data = b""
     try:
-        while len(data) < count and (chunk := link.recv(count - len(data))):
+        while len(data) < count:
+            chunk = link.recv(count - len(data))
+            if not chunk:
+                break
             data += chunk
     except OSError:
         return b""
@@ -393,12 +428,16 @@ def tree(first: psutil.Process) -> list[psutil.Process]:
 
 
 def marked_processes(mark: str) -> list[psutil.Process]:
-    """Return the living processes of this user that have this mark in their environment."""
-    own_pid, processes = os.getpid(), []
+    """Return the living processes of this user with a bot's mark in their environment.
+
+    The referee itself is never among them.
+    """
+    processes = []
     for process in psutil.process_iter():
-        with suppress(*_GONE):
-            is_marked = process.pid != own_pid and process.environ().get(MARK_VARIABLE) == mark
-            if is_marked and process.status() != psutil.STATUS_ZOMBIE:
+        with suppress(*_GONE):  # it has ended meanwhile, or belongs to another user
+            if process.pid == os.getpid() or process.environ().get(MARK_VARIABLE) != mark:
+                continue
+            if process.status() != psutil.STATUS_ZOMBIE:
                 processes.append(process)
     return processes
 
@@ -418,7 +457,10 @@ def kill_group(leader: int) -> None:
 
 
 def end_marked(mark: str) -> bool:
-    """Kill the processes with this mark until there is none; return False after LONGEST_S."""
+    """Kill the processes with a bot's mark until there is none left, and return True.
+
+    Return False if there are still some after LONGEST_S.
+    """
     deadline_s = time.monotonic() + LONGEST_S
     while processes := marked_processes(mark):
         kill(processes)
@@ -439,33 +481,34 @@ _SETTLE_S = 0.25
 
 
 def exit_signal(process: subprocess.Popen[bytes]) -> WakePipe:
-    """Return a pipe that rings when a process has exited; see `LinuxSystem.exit_signal`."""
-    wake = WakePipe()
+    """Return a pipe that becomes readable once a child process has exited; the caller closes it."""
+    wake_pipe = WakePipe()
 
-    def wait() -> None:
+    def wait_and_wake() -> None:
         process.wait()
-        wake.ring()
+        wake_pipe.ring()
 
-    threading.Thread(target=wait, name="exit", daemon=True).start()
-    return wake
+    threading.Thread(target=wait_and_wake, name="exit", daemon=True).start()
+    return wake_pipe
 
 
 def on_exit(process: subprocess.Popen[bytes], call: Callable[[], object]) -> Callable[[], object]:
-    """Let the running event loop make a call once a process has exited.
+    """Let the running event loop call a function once a process has exited.
 
-    Returns the function that cancels the call.
+    Return a function that cancels this.
     """
     loop = asyncio.get_running_loop()
     cancelled = threading.Event()
 
-    def exited() -> None:
+    def call_unless_cancelled() -> None:
         if not cancelled.is_set():
             call()
 
     def wait() -> None:
+        """Wait for the exit, in a thread of its own."""
         process.wait()
         with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(exited)
+            loop.call_soon_threadsafe(call_unless_cancelled)
 
     threading.Thread(target=wait, name="exit", daemon=True).start()
     return cancelled.set
@@ -524,14 +567,17 @@ class ThreadReader:
         return self._closed.is_set() or len(self._chunks) < self._room
 
     def _read(self) -> None:
-        """Read the pipe until its end or `close`; runs in the thread.
+        """Read the pipe until its end or `close`, in the reader's own thread.
 
-        After each chunk the event loop is called. Then the thread waits, first until there is room
-        for another chunk, and then for the time of `pause`.
+        After each chunk the event loop is called, which takes the chunk. Then the thread waits,
+        first until there is room for another chunk, and then for the time of `pause`.
         """
-        # Only this thread closes the descriptor: its number could be another file's afterwards.
+        # Only this thread closes the descriptor: afterwards its number may be another file's.
         with os.fdopen(self._descriptor, "rb", buffering=0) as pipe, suppress(OSError):
-            while not self._closed.is_set() and (data := pipe.read(_CHUNK)):
+            while not self._closed.is_set():
+                data = pipe.read(_CHUNK)
+                if not data:
+                    break
                 with self._changed:
                     self._chunks.append(data)
                     self._changed.notify_all()

@@ -116,7 +116,7 @@ async def examine(
             process = await pool.ready(FIRST)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
-                found = f"it did not {process.greeting} within {limit} s{process.abort_place()}"
+                found = f"it did not {process.greeting} within {limit} s{process.aborted_at_text()}"
                 remedy = REMEDIES[Fault.START_TIMEOUT] if bot.protocol == "grpc" else FLUSH
                 error = process.error_text()
                 findings.append(_failed("start", found, remedy, error))
