@@ -261,7 +261,7 @@ class BotProcess:
     async def stop(self) -> None:
         """Stop the whole process tree, and free all resources.
 
-        A connected bot is told first, and has the grace period to exit. A Python program that is
+        A connected bot gets Goodbye, and the grace period to exit. A Python program that is
         still running then prints its stack for its author. This may be called at any time, and more
         than once.
         """
