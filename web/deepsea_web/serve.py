@@ -163,9 +163,10 @@ async def _serve(
         loop = asyncio.get_running_loop()
 
         def end() -> None:
-            """Begin to end the server; called again, end it at once."""
+            """Begin to end the server at a first signal, and end it at once at a second one."""
             gateway.closing.set()
-            if server.should_exit:  # a second signal
+            is_second_signal = server.should_exit
+            if is_second_signal:
                 server.force_exit = True
                 if runner is not None:
                     runner.kill()
@@ -237,7 +238,10 @@ class _Server(uvicorn.Server):
 
 
 def _certificate(options: ServeOptions) -> Certificate | None:
-    """Return the certificate of the options; None without TLS. Raises UserError for half a pair."""
+    """Return the certificate that the options name; None to serve without TLS.
+
+    Raises UserError if only one of certificate and key is given, or if they cannot be used.
+    """
     if options.tls_cert is None and options.tls_key is None:
         return None
     if options.tls_cert is None or options.tls_key is None:
@@ -246,7 +250,10 @@ def _certificate(options: ServeOptions) -> Certificate | None:
 
 
 def _check_isolation(store: Store) -> None:
-    """Raise UserError if bots of strangers would be played without a sandbox."""
+    """Raise UserError if an open season plays bots without a sandbox.
+
+    Call it for a ladder that other machines reach, where strangers may upload bots.
+    """
     for season in store.seasons.all():
         if season.closed_at is None and season.settings.isolation == "process":
             raise UserError(
@@ -276,7 +283,8 @@ _log = logging.getLogger(__name__)
 def runner_command(workers: int, until: str | None = None) -> list[str]:
     """Return the command of a runner that plays everything that a ladder has to play.
 
-    until  the time after which it pauses, or `settled`; None: never
+    until  the time after which the runner pauses, or "settled" to pause once the order of the bots
+           is settled; None never to pause
     """
     return [
         sys.executable,
@@ -319,12 +327,15 @@ class RunnerProcess:
         self._restarting = asyncio.create_task(self._restart_until_stopped())
 
     async def stop(self) -> None:
-        """Ask the process to end, and kill it if it has not given its games back in time."""
+        """Ask the process to end, and wait for its end. Kill it after PATIENCE_US.
+
+        A process that ends in time gives the games that it plays back to the ladder.
+        """
         self._stopping.set()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
-        if self._restarting is not None:
+        if self._restarting is not None:  # this task returns at the end of the process
             try:
                 async with time_limit(self._clock, PATIENCE_US):
                     await asyncio.shield(self._restarting)
@@ -340,7 +351,7 @@ class RunnerProcess:
                 self._process.kill()
 
     async def _start_process(self) -> None:
-        """Start the process; if that fails, log it and leave `_process` None."""
+        """Start the process. If the system refuses that, log why: `_process` then stays None."""
         try:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -358,21 +369,24 @@ class RunnerProcess:
             self.ended.set()
 
     async def _restart_until_stopped(self) -> None:
-        """Wait for the end of the process and start it again after a pause, until it is stopped.
+        """Start the process again, after a pause, whenever it has ended, until `stop` or `kill`.
 
-        Each pause is twice the last one, up to LONGEST_PAUSE_S.
+        Each pause is twice the last one, up to LONGEST_PAUSE_S. After a process that has run for
+        HEALTHY_S it is the first one again.
         """
         pause_s = FIRST_PAUSE_S
         while True:
-            if self._process is not None:
+            if self._process is not None:  # else it could not be started
                 began_us = self._clock.now_us()
                 status = await self._process.wait()
                 self._process = None
-                if self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000:
+                was_healthy = self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000
+                if was_healthy:
                     pause_s = FIRST_PAUSE_S
                 self.ended.set()
                 if not self._stopping.is_set():
                     _log.warning("the runner has ended with status %d; another starts soon", status)
+            # Pause, but end the pause at once when the process is to be stopped.
             with suppress(TimeoutError):
                 async with time_limit(self._clock, pause_s * 1_000_000):
                     await self._stopping.wait()

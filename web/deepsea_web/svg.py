@@ -125,7 +125,7 @@ class Drawing:
 
 
 def inline(chart: Chart) -> str:
-    """Return a chart as an element of a page; it is safe, since everything in it is escaped."""
+    """Return a chart as an SVG element for a page; everything in it is escaped."""
     box = f"0 0 {chart.width:.0f} {chart.height:.0f}"
     svg = Element("svg", {"class": "chart", "viewBox": box, "role": "img"})
     describe(svg, chart.key, chart.title, chart.text)
@@ -147,26 +147,31 @@ def describe(element: Element, key: str, title: str, text: str) -> None:
 def short(name: str, columns: int) -> str:
     """Return a name shortened to at most `columns` columns of text.
 
-    The middle is left out, a third before it and two thirds after it are kept, since names often
-    differ only in their ends.
+    An ellipsis stands for the middle of a long name. Two thirds of what is kept is the end of the
+    name, since names often differ only there.
     """
     letters = _letters(name)
     if sum(map(_columns, letters)) <= columns:
         return "".join(letters)
-    head = _fit(letters, columns // 3)
-    tail = _fit(letters[::-1], columns - 1 - columns // 3)[::-1]  # one column is the ellipsis's
+    head_columns = columns // 3
+    tail_columns = columns - head_columns - 1  # the ellipsis takes one column
+    head = _fit(letters, head_columns)
+    tail = _fit(letters[::-1], tail_columns)[::-1]
     return f"{''.join(head)}…{''.join(tail)}"
 
 
 def _letters(name: str) -> list[str]:
-    """Return the letters of a name, each with at most _COMBINING of its combining characters."""
+    """Return the letters of a name, each with its combining characters, such as accents.
+
+    A letter keeps _COMBINING of them at most.
+    """
     letters: list[str] = []
     for character in unicodedata.normalize("NFC", one_line(name)):
-        if letters and unicodedata.category(character).startswith("M"):
-            if len(letters[-1]) <= _COMBINING:
-                letters[-1] += character
-        else:
+        is_combining = unicodedata.category(character).startswith("M")
+        if not letters or not is_combining:
             letters.append(character)
+        elif len(letters[-1]) <= _COMBINING:  # the letter itself is one of the characters
+            letters[-1] += character
     return letters
 
 
@@ -187,7 +192,7 @@ def _fit(letters: Sequence[str], columns: int) -> list[str]:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Return a text as lines of at most so many columns.
+    """Break a text into lines of at most `columns` columns, and return the lines.
 
     A word that is longer than a line loses its middle.
     """
@@ -195,30 +200,28 @@ def wrapped(text: str, columns: int) -> list[str]:
     free_columns = 0
     for word in one_line(text).split():
         fitting_word = short(word, columns)
-        size = sum(map(_columns, _letters(fitting_word)))
-        if lines and size + 1 <= free_columns:  # with a space before it
+        word_columns = sum(map(_columns, _letters(fitting_word)))
+        if lines and word_columns + 1 <= free_columns:  # one more for the space before it
             lines[-1] += f" {fitting_word}"
-            free_columns -= size + 1
+            free_columns -= word_columns + 1
         else:
             lines.append(fitting_word)
-            free_columns = columns - size
+            free_columns = columns - word_columns
     return lines
 
 
 def ticks(low: float, high: float, max_ticks: int, min_step: float = 0.0) -> list[float]:
-    """Return round numbers from low to high for the marks of an axis.
+    """Return the round numbers from low to high at which an axis has marks.
 
-    They are multiples of 1, 2 or 5 times a power of ten, about `max_ticks` at most, and their
-    distance is at least `min_step`.
+    They are multiples of 1, 2 or 5 times a power of ten. There are about `max_ticks` of them at
+    most, and their distance is at least `min_step`.
     """
     power = 10.0 ** math.floor(math.log10((high - low) / max_ticks))
     # Ten times the power is always wide enough; the factor 20 is for errors of rounding.
-    step = next(
-        power * factor
-        for factor in (1, 2, 5, 10, 20)
-        if power * factor >= min_step and (high - low) / (power * factor) <= max_ticks
-    )
-    return [step * tick for tick in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    steps = [power * factor for factor in (1, 2, 5, 10, 20)]
+    step = next(step for step in steps if step >= min_step and (high - low) / step <= max_ticks)
+    first, last = math.ceil(low / step), math.floor(high / step)
+    return [step * multiple for multiple in range(first, last + 1)]
 
 
 def plain(value: float) -> str:
@@ -263,16 +266,18 @@ class Scale:
 
     @classmethod
     def of_bars(cls, bounds: Sequence[tuple[float, float]]) -> Scale:
-        """Return the scale for bars from low to high bounds; outliers may go beyond it."""
-        bounds = _without_outliers(bounds)
-        low = min((low for low, _ in bounds), default=0.0)
-        high = max((high for _, high in bounds), default=0.0)
+        """Return the scale for a column of bars, which are given by their low and high ends.
+
+        It begins and ends at a mark, and has room for all bars but outliers.
+        """
+        usual_bounds = _without_outliers(bounds)
+        low = min((low for low, _ in usual_bounds), default=0.0)
+        high = max((high for _, high in usual_bounds), default=0.0)
         if high <= low:
             return cls(low - 1, low + 1)
-        # The scale begins and ends at a mark.
         marks = ticks(low, high, _TICKS)
-        step = marks[1] - marks[0] if len(marks) > 1 else high - low
-        return cls(math.floor(low / step) * step, math.ceil(high / step) * step)
+        distance = marks[1] - marks[0] if len(marks) > 1 else high - low
+        return cls(math.floor(low / distance) * distance, math.ceil(high / distance) * distance)
 
     @property
     def ticks(self) -> list[float]:
@@ -303,35 +308,34 @@ def _without_outliers(bounds: Sequence[tuple[float, float]]) -> Sequence[tuple[f
 
 
 def axis(scale: Scale, width: float = BAR_WIDTH) -> str:
-    """Return a picture of a scale's numbers, for the head of a column of bars.
+    """Return a picture of a scale's numbers, for the head of a column of bars, as SVG.
 
-    A picture narrower than the bars has only the first and the last number.
+    A picture that is narrower than the bars has only the first and the last number.
     """
     marks = scale.ticks
     if width < BAR_WIDTH and len(marks) > 1:
         marks = [marks[0], marks[-1]]
-    texts = "".join(
-        f'<text x="{scale.x(tick) * width / BAR_WIDTH:.1f}" y="12" text-anchor="middle">'
-        f"{plain(tick)}</text>"
-        for tick in marks
-    )
+    texts: list[str] = []
+    for mark in marks:
+        x = scale.x(mark) * width / BAR_WIDTH
+        texts.append(f'<text x="{x:.1f}" y="12" text-anchor="middle">{plain(mark)}</text>')
     looks = "axis" if width == BAR_WIDTH else "axis narrow"
-    return _svg(looks, width, _AXIS_HEIGHT, texts)
+    return _svg(looks, width, _AXIS_HEIGHT, "".join(texts))
 
 
 def bar(scale: Scale, low: float, middle: float, high: float) -> str:
-    """Return a picture of a bar from low to high with a mark at `middle`.
+    """Return a picture of a bar from low to high with a dot at `middle`, as SVG.
 
-    An arrow shows that the bar goes on beyond an end of the scale.
+    Where the bar goes on beyond an end of the scale, it has an arrow.
     """
     left, y = scale.x(low), BAR_HEIGHT / 2
     width = max(1.0, scale.x(high) - left)  # even an empty bar is visible
     marks = ""
     if scale.low <= middle <= scale.high:
         marks = f'<circle cx="{scale.x(middle):.1f}" cy="{y:g}" r="3.5"/>'
-    if low < scale.low:
+    if low < scale.low:  # an arrow to the left
         marks += f'<path class="beyond" d="M0 {y:g}l8 -6v12Z"/>'
-    if high > scale.high:
+    if high > scale.high:  # an arrow to the right
         marks += f'<path class="beyond" d="M{BAR_WIDTH} {y:g}l-8 -6v12Z"/>'
     grid = "".join(f"M{scale.x(tick):.1f} 0V{BAR_HEIGHT}" for tick in scale.ticks)
     return _svg(
@@ -345,25 +349,28 @@ def bar(scale: Scale, low: float, middle: float, high: float) -> str:
 
 
 def sparkline(values: Sequence[float], span: float) -> str:
-    """Return a picture of a line through the values with a mark at the last one; "" for no line.
+    """Return a small picture of a line through the values with a dot at the last one, as SVG.
+
+    It is "" if there are fewer than two values.
 
     span  the difference of values for which the whole height stands (see `span_of`)
     """
     if len(values) < 2:
         return ""
     middle = (max(values) + min(values)) / 2
-    step = (SPARK_WIDTH - 8) / (len(values) - 1)  # with a margin of 4 on each side
-    points = [
-        (4 + index * step, SPARK_HEIGHT / 2 - _height_above_middle((value - middle) / (span or 1)))
-        for index, value in enumerate(values)
-    ]
+    margin = 4
+    step = (SPARK_WIDTH - 2 * margin) / (len(values) - 1)
+    points: list[tuple[float, float]] = []
+    for index, value in enumerate(values):
+        height = _height_above_middle((value - middle) / (span or 1))
+        points.append((margin + index * step, SPARK_HEIGHT / 2 - height))
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    x, y = points[-1]
+    last_x, last_y = points[-1]
     return _svg(
         "spark",
         SPARK_WIDTH,
         SPARK_HEIGHT,
-        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>',
+        f'<polyline points="{line}"/><circle cx="{last_x:.1f}" cy="{last_y:.1f}" r="2.5"/>',
     )
 
 

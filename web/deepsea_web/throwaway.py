@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Self
@@ -110,22 +110,24 @@ class ThrowawayLadder:
     def _open(
         self, settings: MatchSettings, person: int, clock: Clock, hint_effort: Effort
     ) -> None:
-        """Create the ladder in a temporary folder, with the match's bots, and serve it."""
+        """Create the ladder in a temporary folder, with the bots of the match, and serve it.
+
+        For the arguments see `__init__`. What is opened here is closed by `close`.
+        """
         folder = SYSTEM.private_folder()
         self._opened.callback(SYSTEM.remove_folder, folder)
         store = self._opened.enter_context(Store.create(folder / "ladder.db"))
         store.settings.change("play_games_per_day", NO_LIMIT, MACHINE)
         season = store.seasons.open(_season(settings), fresh_seed())
         bots = [bot for index, bot in enumerate(settings.named) if index != person]
-        # Bots with the same files share one stored version.
-        bots_by_digest = {bot.digest: bot for bot in bots}
-        ids = {digest: _store_bot(store, bot) for digest, bot in bots_by_digest.items()}
-        versions = {bot.name: ids[bot.digest] for bot in bots}
-        self._code, digest = new_secret(SecretKind.CODE, fresh_seed())
-        store.accounts.make_codes([(digest, AUTHOR)], days=1, actor=MACHINE)
-        author = store.authors.id_of(AUTHOR)
-        self.person = StoredPerson(store, season.id, author, versions, clock, hint_effort)
-        self.person.store_new(settings.game(0), settings.line_up(0).index(person))
+        version_ids = _store_bots(store, bots)
+        # The account of the person, and the code with which the page opens a session for it.
+        self._code, code_digest = new_secret(SecretKind.CODE, fresh_seed())
+        store.accounts.make_codes([(code_digest, AUTHOR)], days=1, actor=MACHINE)
+        author_id = store.authors.id_of(AUTHOR)
+        self.person = StoredPerson(store, season.id, author_id, version_ids, clock, hint_effort)
+        first_seat = settings.line_up(0).index(person)
+        self.person.store_new(settings.game(0), first_seat)
         self._person_left = threading.Event()
         self._serve(store, clock)
 
@@ -169,9 +171,13 @@ class ThrowawayLadder:
         self.person.drop()
 
     def _enter_action(self) -> Action:
-        """Return the action of the first page: it redeems the code for a session at the seat."""
+        """Return the form of the first page, which lets the person in by the code.
+
+        Its action redeems the code, begins a session, and leads to the seat.
+        """
 
         def enter(visit: Visit, form: Form) -> SessionStart:
+            """Begin the session of a person who has sent the code."""
             redeemed = visit.ladder.redeem(code=form.text("code"))
             login = visit.service.log_in(redeemed.token, visit.caller.address)
             self.readers.has_entered = True
@@ -200,10 +206,17 @@ def _season(settings: MatchSettings) -> Season:
     )
 
 
-def _store_bot(store: Store, bot: BotSpec) -> int:
-    """Store a bot of the match without its files, and return the id of its version."""
-    bundle = BotBundle(name_from(bot.name), bot.command, bot.digest, Collection())
-    return store.bots.submit(bundle.name, AUTHOR, bundle, MACHINE).id
+def _store_bots(store: Store, bots: Sequence[BotSpec]) -> dict[str, int]:
+    """Store the bots of a match without their files, and return the ids of their versions by name.
+
+    Bots with the same files share one stored version.
+    """
+    id_of_digest: dict[str, int] = {}
+    bot_of_digest = {bot.digest: bot for bot in bots}
+    for digest, bot in bot_of_digest.items():
+        bundle = BotBundle(name_from(bot.name), bot.command, digest, Collection())
+        id_of_digest[digest] = store.bots.submit(bundle.name, AUTHOR, bundle, MACHINE).id
+    return {bot.name: id_of_digest[bot.digest] for bot in bots}
 
 
 def _http_config(app: ASGIApp) -> uvicorn.Config:
@@ -237,7 +250,7 @@ class Readers:
         """Runs while no stream is open."""
 
     def counting(self, stream: ASGIApp) -> ASGIApp:
-        """Return a response that sends the stream, and counts it while it lasts."""
+        """Return a response that sends a stream, and counts as an open page while it lasts."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             self._change_count(1)
@@ -249,7 +262,7 @@ class Readers:
         return counted
 
     def _change_count(self, difference: int) -> None:
-        """Change the number of open streams, and set the alarm if none is left."""
+        """Change the number of open streams by `difference`, and set the alarm if none is left."""
         self._count += difference
         if self._alarm is not None:
             self._alarm.cancel()

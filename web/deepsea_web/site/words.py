@@ -29,11 +29,15 @@ _MINUS = "\u2212"
 
 
 def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
-    """Return a number with so many decimals, or a dash if it is None; `sign` writes + too."""
+    """Return a number with `digits` decimals and a comma after thousands, or a dash if it is None.
+
+    sign  True to write a plus sign before positive numbers, as for a change
+    """
     if value is None:
         return NOTHING
-    text = f"{value:{'+' if sign else ''},.{digits}f}"
-    if not float(text.replace(",", "")):  # a number that is rounded to 0 has no sign
+    text = f"{value:+,.{digits}f}" if sign else f"{value:,.{digits}f}"
+    is_zero = float(text.replace(",", "")) == 0
+    if is_zero:  # also after rounding; without a sign, unlike -0.0
         text = f"{0.0:.{digits}f}"
     return text.replace("-", _MINUS)
 
@@ -161,7 +165,10 @@ def head(column: TableColumn) -> str:
 
 
 def cell(line: object, column: TableColumn) -> str:
-    """Return the text of a table's cell: the value of a line in a column, as its form says."""
+    """Return the text of a table's cell: the field of a line that the column shows.
+
+    The column's form says how a number is written: as a percentage, or as a change with its sign.
+    """
     value = getattr(line, column.field)
     match value:
         case None | "" | ():

@@ -134,14 +134,16 @@ def _codes_page(codes: object) -> OneTimePage:
 
 
 def _set_deadline(visit: Visit, form: Form) -> Redirect:
-    """Set the deadline of a season, or remove it if no time is given; with an author, theirs alone.
+    """Set the time until which bots may be submitted to a season.
 
-    Browsers send a time without an offset from UTC, and the page says that it is UTC.
+    With an author in the form, set the later time of that author alone. Without a time in it, the
+    deadline, or the author's later time, is removed.
     """
     author, until = form.text("author"), form.text("until")
     if not until:
         until_text = "none"
     elif parse_time(until) is None:
+        # Browsers send a time without an offset from UTC, and the page says that it is in UTC.
         until_text = f"{until}Z"
     else:
         until_text = until
@@ -159,7 +161,10 @@ def _pause(visit: Visit, form: Form) -> Redirect:
 
 
 def _make_codes(visit: Visit, form: Form) -> OneTimePage:
-    """Make so many codes for new authors, or one for each author that is named on a line."""
+    """Create codes: `count` of them for new authors, and one for each author on a line of its own.
+
+    The page with their secrets is shown this once.
+    """
     lines = [line.strip() for line in form.text("authors").splitlines()]
     codes = visit.ladder.create_codes(
         count=form.number("count"),
@@ -193,7 +198,10 @@ def _block(visit: Visit, form: Form) -> Redirect:
 
 
 def _anonymise(visit: Visit, form: Form) -> Redirect:
-    """Remove an author's name and rights for good, if the name was written once more."""
+    """Remove an author's name and rights for good.
+
+    Raises UserError unless the admin has written the name once more, to confirm it.
+    """
     author = form.text("author")
     if not names.same(form.text("confirm"), author):
         raise UserError("write the author's name once more to confirm that it shall go")

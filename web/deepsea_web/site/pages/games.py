@@ -83,7 +83,11 @@ class Games(GamesPage, frozen=True, kw_only=True):
 
 
 def _read_games(ladder: LadderApi, query: Query) -> Games:
-    """Read the newest games that have what the parameters ask for; `before` turns the page."""
+    """Read the newest games that the parameters choose.
+
+    `bot`, `against` and `lost` choose games of a bot, against another one, and those that it has
+    lost. `before` is where the list goes on from the page of newer games.
+    """
     bot, against, lost = query.text("bot"), query.text("against"), query.flag("lost")
     if bot is None and (against is not None or lost):
         raise UserError("against and lost are about a bot: name it with bot")
@@ -100,12 +104,15 @@ def _read_games(ladder: LadderApi, query: Query) -> Games:
 
 
 def _game_rows(data: Games) -> Iterator[Mapping[str, Any]]:
-    """Yield a row for each seat of each game, with the columns of `ladder export --csv`."""
+    """Yield a row of the CSV for each seat of each game.
+
+    The columns are those of `ladder export --csv`; a row has the fields of the game and the seat.
+    """
     for game in data.games:
         game_fields = to_object(game)
         del game_fields["seats"]
-        for index, seat in enumerate(game.seats):
-            yield game_fields | {"seat": index} | to_object(seat)
+        for number, seat in enumerate(game.seats):
+            yield game_fields | {"seat": number} | to_object(seat)
 
 
 def _games_file(data: Games) -> str:
@@ -170,16 +177,18 @@ GAME = Page(
 
 
 def _read_own_logs(visit: Visit, query: Query) -> Values:
-    """Read the logs that the member's bots left of a game; the page says if there are none.
+    """Read the logs that the member's bots have left of a game.
 
-    A visitor's call is refused with another error, which leads to the login.
+    If there are none, or none that the member may read, the page says so. The error for a visitor
+    is raised: it leads to the login.
     """
     game_id = query.text("id") or ""
     logs: tuple[SeatLog, ...] = ()
     try:
         logs = visit.ladder.log(game_id=game_id)
     except ApiError as error:
-        if error.kind not in (RefusalKind.NOT_FOUND, RefusalKind.DENIED):
+        means_no_logs = error.kind in (RefusalKind.NOT_FOUND, RefusalKind.DENIED)
+        if not means_no_logs:
             raise
     notes = script_json([to_json(note) for log in logs for note in log.notes])
     return {"game_id": game_id, "logs": logs, "notes": notes}
@@ -196,7 +205,8 @@ OWN_LOGS = PersonalPage(
 async def game_frames(site: Site, request: Request) -> Response:
     """Answer with the frames of a game as JSON, as docs/viewer.md describes them.
 
-    The parameter `seat` names the viewer whose knowledge they show.
+    The parameter `seat` names the viewer: a seat, whose frames show only what it knew, a watcher,
+    or nobody, for frames that show everything.
     """
     game_id = request.path_params["id"]
     viewer = _viewer(request.query_params.get("seat"))
@@ -255,9 +265,10 @@ async def _game_document(
 
 
 def _viewer(text: str | None) -> Viewer:
-    """Return the viewer that the parameter `seat` names: by default everybody at once (None).
+    """Return the viewer that the parameter `seat` names.
 
-    Raises UserError if it names none.
+    None, the default, stands for a viewer who knows what all seats know. Raises UserError for a
+    text that names no viewer.
     """
     if text in (None, "", "all"):
         return None
@@ -273,7 +284,7 @@ def _viewer(text: str | None) -> Viewer:
 
 
 def _read_analysis(visit: Visit, query: Query) -> Values:
-    """Read the state of a game's analysis, for a member."""
+    """Read the state of a game's analysis for the page on which members request one."""
     game_id = query.text("id") or ""
     visit.ladder.who_am_i()  # raises ApiError for visitors, which leads them to the login
     analyses = visit.ladder.analysis(game_id=game_id)
@@ -286,16 +297,16 @@ def _read_analysis(visit: Visit, query: Query) -> Values:
 
 
 def _game_path(visit: Visit, game_id: str) -> str:
-    """Return the path of a game's page: that of a person's game if it is one, else of a rated one.
+    """Return the path of the page of a game, which is a rated one or one of a person.
 
     An unknown game gets the path of a rated one, where the reader finds that there is none.
     """
     try:
-        visit.ladder.person_game(game_id=game_id)
+        visit.ladder.person_game(game_id=game_id)  # raises NOT_FOUND for a rated game
     except ApiError as error:
-        if error.kind is not RefusalKind.NOT_FOUND:
-            raise
-        return f"/games/{game_id}"
+        if error.kind is RefusalKind.NOT_FOUND:
+            return f"/games/{game_id}"
+        raise
     return f"/play/{game_id}/game"
 
 
@@ -356,9 +367,12 @@ _SEAT_FIELDS = ("what", "asked", "action")
 
 
 def _read_play(visit: Visit, query: Query) -> Values:
-    """Read the reader's games, and the choices for another one unless it would be refused."""
+    """Read the reader's games against bots, and the choices of the form that begins another one.
+
+    If another game would be refused, the page has the refusal in place of the form.
+    """
     person_games = visit.ladder.person_games()
-    bots: list[str] = []
+    bots: list[str] = []  # the bots that the reader may choose
     if not person_games.refusal:
         standings = visit.ladder.standings(season=person_games.season)
         bots = [line.bot for line in standings.standings]
@@ -428,29 +442,37 @@ def _read_seat(visit: Visit, query: Query) -> Values:
     # The stream of states begins with the present one; None in it only says that there is no news.
     state = next(filter(None, visit.ladder.watch_seat(game_id=game_id)))
     document: SeatDocument = json.loads(state.document)
-    frames, judged = document["frames"], document["judged"]
-    worst = judged["worst"] if judged else []
-    lines = [line for frame in frames for line in frame["say"]]
-    position = frames[-1]["p"]
-    # The bots' names without their versions, for another game against the same ones.
-    others = [
-        label.rpartition(" v")[0]
-        for letter, label in zip(SEAT_LETTERS, document["names"], strict=False)
-        if letter != document["seat"]
-    ]
+    frames = document["frames"]
+    last_frame = frames[-1]
+    position = last_frame["p"]
+    sentences = [sentence for frame in frames for sentence in frame["say"]]
+    judged = document["judged"]
+    worst_decisions = judged["worst"] if judged else []
     return {
         "current": NAV,
         "game_id": game_id,
         "seat": document,
-        "others": others,
-        "last": frames[-1],
-        "place": f"{document['news']}.{document['game']}.{len(frames)}",
-        "lines": lines[-LAST_TURNS:],
+        "others": _opponent_names(document),
+        "last": last_frame,
+        "place": _cursor_text(_end_cursor(document)),
+        "lines": sentences[-LAST_TURNS:],
         "board": board_words(position),
         "divers": _diver_rows(position, document["names"]),
-        "boards": [board_words(decision["position"]) for decision in worst],
+        "boards": [board_words(decision["position"]) for decision in worst_decisions],
         "waits": expects_news(document),
     }
+
+
+def _opponent_names(document: SeatDocument) -> list[str]:
+    """Return the names of the bots at a person's table, for another game against the same ones.
+
+    The document names them with their versions, such as `greedy v2`, which are left out here.
+    """
+    return [
+        label.rpartition(" v")[0]
+        for letter, label in zip(SEAT_LETTERS, document["names"], strict=False)
+        if letter != document["seat"]
+    ]
 
 
 SEAT = PersonalPage(
@@ -463,23 +485,27 @@ SEAT = PersonalPage(
 
 
 def expects_news(document: SeatDocument) -> bool:
-    """Return True if the seat's document will change without a request of the person.
+    """Return True if the seat's document will change although the person does nothing.
 
     That is so while decisions are judged, while a hint is looked for, and while bots play.
     """
     is_working = document["judging"] or THINKING in document["note"]
-    return is_working or not (document["asked"] or document["table"] or document["ended"])
+    waits_for_person = document["asked"] or document["table"]
+    bots_play = not (waits_for_person or document["ended"])
+    return is_working or bots_play
 
 
 def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
-    """Read a position in notation, by the default rules, whatever rules its game has.
+    """Read a position in notation: return its state, and the values of chips that it shows.
 
-    Return the state and the values of the chips that the seat knows, by the number of the chip. Two
-    marks are removed, which other rules allow and the default ones refuse: `!` for a diver who is
-    kept out for a dive, and the decision in which order cargo is laid, which may have no choice.
+    The values are by the number of the chip. The rules of the game are not known here, so the
+    position is read by the default rules. What these refuse is removed from it first; the words of
+    the board do not need it.
     """
-    position = position.replace("!", "")
+    position = position.replace("!", "")  # the mark of a diver who is barred for a dive
     if position.endswith(" order"):
+        # A diver decides in which order to lay down cargo. By the default rules there may be
+        # nothing to decide, so write the position as over, without the `*` of the seat to decide.
         position = position.replace("*", "").removesuffix("order") + "over"
     return read_position(position, PRESETS[DEFAULT])
 
@@ -496,13 +522,15 @@ class BoardWords(NamedTuple):
 
 
 def board_words(position: str) -> BoardWords:
-    """Return the board of a position in notation, in words."""
+    """Return the board of a position in notation, with each space of the trail in words."""
     state, values = _read_position(position)
-    diver_on = {space: f", diver {SEAT_LETTERS[seat]}" for seat, space in enumerate(state.place)}
-    trail = [
-        f"{_unit_words(unit, values)}{diver_on.get(space, '')}"
-        for space, unit in enumerate(state.trail[1:], start=1)
-    ]
+    seat_on_space = {space: seat for seat, space in enumerate(state.place)}
+    trail: list[str] = []
+    for space, unit in enumerate(state.trail[1:], start=1):
+        space_words = _unit_words(unit, values)
+        if space in seat_on_space:
+            space_words += f", diver {SEAT_LETTERS[seat_on_space[space]]}"
+        trail.append(space_words)
     return BoardWords(position, state.dive, state.air, trail)
 
 
@@ -531,41 +559,50 @@ def _place_words(state: GameState, seat: int) -> str:
 def _diver_rows(position: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Return a row for each diver: letter, name, place, cargo, and points of the bank.
 
-    Of the bank's chips, those with a known value are added up, and the others are counted.
+    The known values of the bank's chips are added up; chips with an unknown value are counted.
     """
     state, values = _read_position(position)
     rows: list[tuple[str, ...]] = []
-    for seat, diver in enumerate(names):
-        bank = state.bank[seat]
-        points = str(sum(values.get(chip, 0) for chip in bank))
-        if hidden := sum(chip not in values for chip in bank):
-            points += f" + {hidden} hidden"
+    for seat, name_of_diver in enumerate(names):
+        known_values = [values[chip] for chip in state.bank[seat] if chip in values]
+        points = str(sum(known_values))
+        hidden_chips = len(state.bank[seat]) - len(known_values)
+        if hidden_chips:
+            points += f" + {hidden_chips} hidden"
         cargo = " ".join(unit.name for unit in state.cargo[seat])
-        rows.append((SEAT_LETTERS[seat], diver, _place_words(state, seat), cargo, points))
+        place = _place_words(state, seat)
+        rows.append((SEAT_LETTERS[seat], name_of_diver, place, cargo, points))
     return rows
 
 
 def seat_request_of(fields: Sequence[tuple[str, str]]) -> SeatRequest | None:
-    """Return the request of a form with these fields; None if it makes no sense."""
+    """Return the request that a form at a seat makes, by its names and values of fields.
+
+    None if the fields are not those of a page's form: the number `asked` of the question is no
+    number, or the kind `what` of the request is unknown.
+    """
     values = dict(fields)
-    asked = whole_number(values.get("asked", "0"))
-    what = values.get("what", "answer")
-    if asked is None or what not in SEAT_REQUESTS:
+    question_number = whole_number(values.get("asked", "0"))
+    kind = values.get("what", "answer")
+    if question_number is None or kind not in SEAT_REQUESTS:
         return None
-    return SeatRequest(what, asked, values.get("action", ""))
+    return SeatRequest(kind, question_number, values.get("action", ""))
 
 
 def _handle_seat_request(visit: Visit, form: Form) -> Redirect:
-    """Do what a form at a seat asks for, and show the seat again, or that of the next game."""
+    """Do what the person requests by a form at a seat: decide, leave, get a hint or play again.
+
+    Then the seat is shown again, or that of the next game.
+    """
     game_id, ladder = form.text("id"), visit.ladder
     fields = [(name, form.text(name)) for name in _SEAT_FIELDS if form.list(name)]
     request = seat_request_of(fields)
     if request is None:
         raise UserError("this form makes no sense")
-    if request.what in ("play on", "drop"):
+    if request.what in ("play on", "drop"):  # leave; the game is played to its end, or is void
         ladder.leave(game_id=game_id, drop=request.what == "drop")
     else:
-        # A hint and the next game are asked for in place of an action.
+        # The API takes HINT or NEXT in place of an action.
         action = request.action if request.what == "answer" else request.what
         ladder.decide(game_id=game_id, asked=request.asked, action=action)
     if request.what == NEXT:
@@ -582,34 +619,45 @@ SEAT_FORM = Action(
 
 
 def seat_cursor_of(text: str) -> SeatCursor:
-    """Read the cursor that a reader reports, such as `12.1.40`; missing or odd numbers are 0.
+    """Read the cursor that a reader sends, such as `12.1.40`; it says what the reader has got.
 
-    With a cursor of zeros the reader gets everything.
+    Missing numbers, and texts that are no numbers, are read as 0. With a cursor of zeros the reader
+    gets everything.
     """
-    numbers = [whole_number(part) or 0 for part in text.split(".")[:3]]
-    news, game, frames = (*numbers, 0, 0, 0)[:3]
+    parts = [*text.split("."), "", "", ""]
+    news, game, frames = (whole_number(part) or 0 for part in parts[:3])
     return news, game, frames
 
 
-def seat_news_after(document: SeatDocument, cursor: SeatCursor) -> tuple[SeatCursor, str]:
-    """Return a reader's cursor after the news of a seat, and the news as a server-sent event.
+def _end_cursor(document: SeatDocument) -> SeatCursor:
+    """Return the cursor of a reader who has got all of a seat's document."""
+    return document["news"], document["game"], len(document["frames"])
 
-    The event has the frames that the reader lacks, and the cursor as its id. It is "" if there are
-    no news.
+
+def _cursor_text(cursor: SeatCursor) -> str:
+    """Return a cursor in the form in which readers send it, such as `12.1.40`."""
+    return ".".join(map(str, cursor))
+
+
+def seat_news_after(document: SeatDocument, cursor: SeatCursor) -> tuple[SeatCursor, str]:
+    """Return what a reader lacks of a seat's document, as a server-sent event, and a new cursor.
+
+    The event has the frames that the reader lacks, and the new cursor as its id, which the reader
+    sends when it connects again. It is "" if the document has not changed.
     """
-    news, game, frames = cursor
-    if news == document["news"]:
+    news_number, game_number, frame_count = cursor
+    if news_number == document["news"]:
         return cursor, ""
-    # The frames of another game are no use: the reader gets all of this one.
-    first_frame = frames if game == document["game"] else 0
-    new_cursor = (document["news"], document["game"], len(document["frames"]))
+    # A reader who has frames of a former game gets all frames of the present one.
+    has_same_game = game_number == document["game"]
+    first_missing_frame = frame_count if has_same_game else 0
     data = {
         "names": document["names"],
-        "frames": document["frames"][first_frame:],
+        "frames": document["frames"][first_missing_frame:],
         "waits": expects_news(document),
     }
-    event_id = ".".join(map(str, new_cursor))
-    return new_cursor, f"id: {event_id}\ndata: {json.dumps(data)}\n\n"
+    new_cursor = _end_cursor(document)
+    return new_cursor, f"id: {_cursor_text(new_cursor)}\ndata: {json.dumps(data)}\n\n"
 
 
 async def seat_news(sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
@@ -617,6 +665,7 @@ async def seat_news(sessions: SessionAuth, visit: Visit, request: Request) -> AS
     cursor = seat_cursor_of(last_event(request))
 
     def write_event(state: SeatText) -> str:
+        """Return the event with what the reader lacks of a state, and move the cursor on."""
         nonlocal cursor
         cursor, event = seat_news_after(json.loads(state.document), cursor)
         return event
@@ -635,15 +684,16 @@ def _person_game_extras(data: PersonGameReport) -> Mapping[str, Any]:
     A row has the placement, the seat's letter, its name, its points and the number of its faults.
     """
     record = read_record(data.record)
-    faults = [0] * len(record.seats)
+    fault_counts = [0] * len(record.seats)
     for decision in record.decisions:
         if decision.fault is not None:
-            faults[decision.seat] += 1
+            fault_counts[decision.seat] += 1
     names = list(data.game.names)
     names[data.game.seat] = data.game.person or PERSON
-    rows = zip(record.placements, SEAT_LETTERS, names, record.points, faults, strict=False)
-    shown = PageGame.of_record(record, record_file(data.game.game_id), packed=False)
-    return {"shown": shown, "rows": sorted(rows), "seed": record.seed.hex()}
+    # There are more letters than seats.
+    rows = zip(record.placements, SEAT_LETTERS, names, record.points, fault_counts, strict=False)
+    shown_game = PageGame.of_record(record, record_file(data.game.game_id), packed=False)
+    return {"shown": shown_game, "rows": sorted(rows), "seed": record.seed.hex()}
 
 
 PERSON_GAME = Page(

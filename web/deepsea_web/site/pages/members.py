@@ -77,7 +77,7 @@ ACCOUNT = PersonalPage(
 
 
 def _create_token(visit: Visit, form: Form) -> OneTimePage:
-    """Make a token with the chosen scopes, and show its secret this one time."""
+    """Make a token with the scopes that were chosen in the form, and show its secret this once."""
     new_token = visit.ladder.create_token(
         label=form.text("label"),
         scopes=tuple(form.list("scopes")),
@@ -178,13 +178,18 @@ LOGIN = PersonalPage(
 
 
 def _log_in(visit: Visit, form: Form) -> SessionStart:
-    """Begin a session by a token; the browser keeps its cookie only if the box was ticked."""
+    """Begin a session for the author who holds the token of the form.
+
+    The browser keeps the session's cookie after it is closed only if the form's box `stay` is
+    ticked. The field `next` is the path of the page to show afterwards.
+    """
     login = visit.service.log_in(form.text("token"), visit.caller.address)
+    session_s = DAY_S * visit.service.limits.session_days
     return SessionStart(
         secret=login.session,
         caller=login.caller,
         answer=Redirect(path=local_path(form.text("next"))),
-        seconds=DAY_S * visit.service.limits.session_days if form.text("stay") else None,
+        seconds=session_s if form.text("stay") else None,
     )
 
 
@@ -236,17 +241,18 @@ def _submit(visit: Visit, form: Form) -> Redirect:
 
 
 def _read_submission(visit: Visit, query: Query) -> Values:
-    """Read the present state of a submission, and the verdicts on its version once it has one."""
-    # The stream of its steps begins with the present one; None says that nothing is new.
-    steps = visit.ladder.watch_submission(id=query.number("id"))
-    present = next(filter(None, steps))
-    verdicts: tuple[VerdictLine, ...] = ()
+    """Read the present state of a submission, and the verdicts on its version if it has one."""
+    # The stream of its states begins with the present one; None in it says that nothing is new.
+    states = visit.ladder.watch_submission(id=query.number("id"))
+    submission = next(filter(None, states))
     season = visit.ladder.season_name
-    if present.version is not None and season:
-        page = visit.ladder.verdicts(bot=present.bot, version=present.version, season=season)
-        verdicts = page.verdicts
+    verdicts: tuple[VerdictLine, ...] = ()
+    if submission.version is not None and season:
+        verdicts = visit.ladder.verdicts(
+            bot=submission.bot, version=submission.version, season=season
+        ).verdicts
     now = utc_time(visit.service.store.now())
-    return {"submission": present, "now": now, "verdicts": verdicts, "season": season}
+    return {"submission": submission, "now": now, "verdicts": verdicts, "season": season}
 
 
 def _submission_title(line: Submission) -> str:

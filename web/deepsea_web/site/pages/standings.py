@@ -49,7 +49,10 @@ PAIRS_SIZE = 20
 
 
 def _read_standings(ladder: LadderApi, query: Query) -> Standings:
-    """Read the standings; with the parameter `find` only lines whose bot or author has the text."""
+    """Read the standings of a season.
+
+    With the parameter `find` only those lines whose bot or author contains its text.
+    """
     data = ladder.standings(
         season=season_of(ladder, query),
         everybody=query.flag("all"),
@@ -65,10 +68,10 @@ def _has_text(line: StandingLine, text: str) -> bool:
 
 
 def _standings_extras(data: Standings) -> Mapping[str, Any]:
-    """Return the columns of the standings, and for each line its bar and its recent ratings.
+    """Return the columns of the standings, and the two pictures of each line.
 
-    The ratings of new bots are so uncertain that their bars would be longer than all others
-    together: they do not count for the scale unless all bots are new.
+    They are a bar of the rating's interval, and a line of recent ratings. The intervals of new bots
+    are so wide that they would squeeze all others: they set the scale only if all bots are new.
     """
     lines = data.standings
     settled = [line for line in lines if not line.provisional] or lines
@@ -79,6 +82,7 @@ def _standings_extras(data: Standings) -> Mapping[str, Any]:
         "axes": axis(scale) + axis(scale, NARROW),
         "bars": [bar(scale, line.low, line.mu, line.high) for line in lines],
         "sparks": [sparkline(line.recent, span) for line in lines],
+        # True if a bot is listed with several versions, which are then shown.
         "several": len({line.bot for line in lines}) < len(lines),
     }
 
@@ -113,12 +117,17 @@ def _read_bot(ladder: LadderApi, query: Query) -> BotProfile:
 
 
 def _bot_extras(data: BotProfile) -> Mapping[str, Any]:
-    """Return the newest versions, each with its rating history or None, and the plots of these."""
-    history_of = {history.version: history for history in data.course}
-    newest_versions = data.versions[::-1][:VERSIONS]  # they come the oldest first
+    """Return the newest versions of a bot, each with its rating history, and the rating plots.
+
+    The history is None for a version without rated games.
+    """
+    history_of_version = {history.version: history for history in data.course}
+    newest_first = data.versions[::-1]
     return {
         "columns": COLUMNS,
-        "versions": [(line, history_of.get(line.version)) for line in newest_versions],
+        "versions": [
+            (line, history_of_version.get(line.version)) for line in newest_first[:VERSIONS]
+        ],
         **_rating_plots(data),
     }
 
@@ -194,30 +203,35 @@ def _read_pairs(ladder: LadderApi, query: Query) -> PairTable:
 
 
 def _pair_rows(data: PairTable) -> Iterator[Mapping[str, Any]]:
-    """Yield a row of the CSV for every two bots that have met: the first one's share of games."""
-    for row, cells in zip(data.bots, data.cells, strict=True):
-        for column, cell in zip(data.bots, cells, strict=True):
-            if cell is not None:
+    """Yield a row of the CSV for every two bots that have met.
+
+    It has the share of their games in which the first bot was placed before the other one.
+    """
+    for bot, cells in zip(data.bots, data.cells, strict=True):
+        for other, cell in zip(data.bots, cells, strict=True):
+            if cell is not None:  # they have met
                 yield {
-                    "bot": row.bot,
-                    "version": row.version,
-                    "other": column.bot,
-                    "other_version": column.version,
+                    "bot": bot.bot,
+                    "version": bot.version,
+                    "other": other.bot,
+                    "other_version": other.version,
                     "games": cell.games,
                     "share": cell.share,
                 }
 
 
 def _pairs_extras(data: PairTable) -> Mapping[str, Any]:
-    """Return the starts of the parts of the table before and after this one, None at its ends.
+    """Return what the page of a part of the table of pairs needs besides the part.
 
-    `shade` gives the step of a cell's shade, 0 to 10, for a share between 0 and 1.
+    These are the number of the part's last bot, counted from 1; the starts of the parts before and
+    after it, None if there is none; and a function that returns a cell's shade for its share, from
+    0 to 10.
     """
-    last = data.start + len(data.bots)
+    end = data.start + len(data.bots)
     return {
-        "last": last,
+        "last": end,
         "earlier": None if data.start == 0 else max(0, data.start - PAIRS_SIZE),
-        "later": last if last < data.total else None,
+        "later": end if end < data.total else None,
         "shade": lambda share: round(10 * share),
     }
 
@@ -247,7 +261,7 @@ PAIRS = Page(
 
 
 def _tournament_summary(data: TournamentReport) -> str:
-    """Return who wins a tournament, or its kind as long as that is not known."""
+    """Return a sentence about a tournament: its winner, or its kind as long as there is none."""
     bots = count(len(data.entrants), "bot")
     winners = data.tournament.winners
     if len(winners) == 1:
@@ -314,7 +328,11 @@ def _read_how(ladder: LadderApi, query: Query) -> How:
 
 
 def _how_extras(data: SeasonInfo) -> Mapping[str, Any]:
-    """Return the season's rules as rows of name, value and meaning; None for rules of its own."""
+    """Return the rules of a season as rows, and the constants that the page explains.
+
+    A row has the name of an option, its value and its meaning. The rows are None if the season has
+    rules of its own, not one of the presets.
+    """
     preset = preset_of(data.rules)
     rows: list[tuple[str, str, str]] | None = None
     if preset is not None:
@@ -362,9 +380,10 @@ def _read_start(ladder: LadderApi, query: Query) -> Start:
 
 
 def _bot_name(text: str) -> str:
-    """Return a bot's name as the command `new` takes it; raises UserError if it is none.
+    """Return the name of a bot as the command `new` takes it.
 
-    The ending of a Python file is removed, since `new` makes a folder.
+    The ending `.py` is removed, since `new` makes a folder. Raises UserError for a text that is no
+    allowed name.
     """
     try:
         return check_name(text.removesuffix(".py"))
@@ -373,13 +392,16 @@ def _bot_name(text: str) -> str:
 
 
 def _start_extras(data: Start) -> Mapping[str, Any]:
-    """Return the arguments of the page's commands: rules, opponents and packages of the season."""
+    """Return the arguments of the commands that the page shows, so that they fit the season.
+
+    Rules of a season's own are in a file, `rules.toml`; other rules are named by their preset.
+    """
     season = data.season
     preset = preset_of(season.rules)
     return {
         "own_rules": preset is None,
         "rules": "rules.toml" if preset is None else preset.name,
-        "opponents": _OPPONENTS[: max(season.seats) - 1],
+        "opponents": _OPPONENTS[: max(season.seats) - 1],  # one for each other seat
         "packages": shlex.join(season.packages),
     }
 
@@ -405,7 +427,11 @@ async def starter_zip(site: Site, request: Request) -> Response:
 
 
 def _api_extras(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the methods and types of the API from its OpenAPI document."""
+    """Return the methods and types in the OpenAPI document `data`, for the page of the API.
+
+    A method is a tuple: its verb, its path, and its operation as OpenAPI describes it. The template
+    calls `body_of` with an operation.
+    """
     methods = [
         (verb.upper(), path, operation)
         for path, verbs in data["paths"].items()
