@@ -13,13 +13,12 @@ import logging
 import math
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TypeAlias
 
 from deepsea_referee import in_process as in_this_process
 from deepsea_referee import match
@@ -53,9 +52,6 @@ MOST_GAMES = 50_000
 """The largest default size of a share: each of its games takes about 100 bytes of memory."""
 FINISHING = "finishing the games that are being played; Ctrl-C again ends at once"
 _log = logging.getLogger(__name__)
-
-
-Message: TypeAlias = tuple[GameResult, GameRecord] | VoidGame
 
 
 def run_match(
@@ -152,30 +148,29 @@ class _SharedMatch:
     def interrupt(self, wake: WakePipe, requests: int) -> None:
         """End the match early, or at once at the second request; for a signal handler.
 
-        requests  the number of requests that the signal stands for
+        wake      the pipe that wakes `play`, which waits for workers
+        requests  the number of requests that the signal stands for: 2 ends the match at once
         """
         self.stop_requests += requests
         self.result.interrupted = True
         wake.ring()
 
     def play(self, wake: WakePipe, share_games: int | None) -> None:
-        """Play until all games are played, or the match is interrupted.
+        """Let the workers play until all games are played, or the match is interrupted.
 
-        share_games  about how many games a share has; None for equal shares
+        wake         the pipe that ends the wait for workers when the match is interrupted
+        share_games  about how many games a worker gets at a time; None to give each an equal share
 
         Raises BotHangs for a bot in a worker's process that does not return.
         """
         rounds = self._rounds(share_games)
         while not self.result.interrupted:
-            self.waiting = self.waiting or deque(next(rounds, ()))
+            if not self.waiting:
+                self.waiting.extend(next(rounds, []))
             if not self.waiting and not self.playing:
                 break
             for worker in self.pool.free()[: len(self.waiting)]:
-                share = self.waiting.popleft()
-                self.started += 1
-                output = replace(self.settings.output, worker=self.started)
-                part = replace(self.settings, part=tuple(share.remaining), output=output)
-                self.playing[self.pool.start(part, worker, self.needs)] = share
+                self._start_share(self.waiting.popleft(), worker)
             for event in self.pool.wait(None, wake):
                 self._on_event(event)
         if self.result.interrupted:
@@ -184,32 +179,42 @@ class _SharedMatch:
             self.hang.result = self.result
             raise self.hang
 
+    def _start_share(self, share: _Share, worker: Hashable) -> None:
+        """Let a free worker play the games of a share that have no result yet."""
+        self.started += 1
+        output = replace(self.settings.output, worker=self.started)
+        part = replace(self.settings, part=tuple(share.remaining), output=output)
+        task = self.pool.start(part, worker, self.needs)
+        self.playing[task] = share
+
     def _rounds(self, share_games: int | None) -> Iterator[list[_Share]]:
-        """Yield the games of the match in lists of shares, with one share for each worker."""
+        """Yield the games of the match in rounds: each is a list with one share for each worker.
+
+        There is a single round, unless a share has a limited number of games.
+
+        share_games  the number of games of a share; None to divide the games equally
+        """
         workers = max(1, len(self.pool.free()))
         size = share_games or min(MOST_GAMES, math.ceil(self.settings.games / workers))
         numbers = iter(self.settings.numbers())
-        while games := [*islice(numbers, size * workers)]:
+        while numbers_of_round := [*islice(numbers, size * workers)]:
             shares = [_Share({}) for _ in range(workers)]
-            for place, number in enumerate(games):
-                shares[self.settings.worker_of(place, workers)].remaining[number] = None
+            for index, number in enumerate(numbers_of_round):
+                share = shares[self.settings.worker_of(index, workers)]
+                share.remaining[number] = None
             yield [share for share in shares if share.remaining]
 
     def _end_early(self, wake: WakePipe) -> None:
         """End an interrupted match: stop the workers, and count the games that they complete.
 
         Workers with bots in their own processes may finish their games, without a limit of time but
-        until a second Ctrl-C. Other workers drop their games and have `GRACE_S` for it.
+        until a second Ctrl-C. Other workers drop their games and have `GRACE_S` seconds for it.
         """
         self.pool.stop()
         if self.hang is not None:
             pass  # do not wait: other workers may hang, too
         elif self.finishes_games:
-            if self.stop_requests < 2:
-                sys.stderr.write(f"{FINISHING}\n")
-            while self.playing and self.stop_requests < 2:
-                for event in self.pool.wait(None, wake):
-                    self._on_event(event)
+            self._wait_for_last_games(wake)
         else:
             self._wait_for_shares()
         # Games that workers have already sent count.
@@ -218,6 +223,14 @@ class _SharedMatch:
                 self._on_event(event)
         for task in self.playing:
             self.pool.kill(task)
+
+    def _wait_for_last_games(self, wake: WakePipe) -> None:
+        """Handle events until all shares have ended, or until a second request to stop."""
+        if self.stop_requests < 2:
+            sys.stderr.write(f"{FINISHING}\n")
+        while self.playing and self.stop_requests < 2:
+            for event in self.pool.wait(None, wake):
+                self._on_event(event)
 
     def _wait_for_shares(self) -> None:
         """Handle events until all shares have ended, but not longer than `GRACE_S`."""
@@ -228,25 +241,22 @@ class _SharedMatch:
                 self._on_event(event)
 
     def _on_event(self, event: WorkerEvent) -> None:
-        """Count a game that a worker has sent, or handle the end of a share.
+        """Handle what a worker reports of the games that it plays.
 
-        A bot that does not return interrupts the match; any other error of a worker is raised.
+        A game that it has sent is counted. When it has ended, a new worker gets its remaining
+        games. A bot that does not return interrupts the match; any other error is raised.
         """
         match event:
             case TaskMessage(task, VoidGame() as void):
-                self._game_ended(self.playing[task], void.game - 1)
+                self._remove_from_share(task, void.game)
                 self._void(void)
             case TaskMessage(task, (result, record)):
-                self._game_ended(self.playing[task], result.game - 1)
+                self._remove_from_share(task, result.game)
                 self.result.add(result, record.decisions)
                 if self.on_game is not None:
                     _wait_for(self.on_game(result, record))
-            case TaskResult(task, result):
-                self.result.logs += result.logs
-                self.result.tables = max(self.result.tables, result.tables)
-                self.result.late_share = max(self.result.late_share, result.late_share)
-                for ours, theirs in zip(self.result.off_turn, result.off_turn, strict=True):
-                    ours.add(theirs)
+            case TaskResult(task, result_of_share):
+                self._add_measures(result_of_share)
                 self._finish_share(self.playing.pop(task), "it was stopped")
             case WorkerDeath(task, ending):
                 self._finish_share(self.playing.pop(task), ending)
@@ -257,24 +267,37 @@ class _SharedMatch:
             case TaskFailure(_, error):
                 raise error
 
-    def _game_ended(self, share: _Share, number: int) -> None:
-        """Remove a game with a result from its share; its worker works."""
-        del share.remaining[number]
+    def _remove_from_share(self, task: Task, game: int) -> None:
+        """Remove a game that has ended from the share of a task; `game` counts from 1.
+
+        The worker has played a game, so it does not count as one that ends again and again.
+        """
+        share = self.playing[task]
+        del share.remaining[game - 1]
         share.deaths = 0
 
-    def _finish_share(self, share: _Share, ending: str) -> None:
-        """Let a new worker play the remaining games of a share whose worker has ended.
+    def _add_measures(self, result: MatchResult) -> None:
+        """Add what a worker has measured in its share, beside the games, to the match's result."""
+        self.result.logs += result.logs
+        self.result.tables = max(self.result.tables, result.tables)
+        self.result.late_share = max(self.result.late_share, result.late_share)
+        for total, of_share in zip(self.result.off_turn, result.off_turn, strict=True):
+            total.add(of_share)
 
-        The games that the worker may have been playing are void, unless they are played again.
+    def _finish_share(self, share: _Share, ending: str) -> None:
+        """Let a new worker play the remaining games of a share, if any, after its worker's end.
+
+        The games that the worker was playing are void, unless they are played again (`replay`).
         Raises RefereeError if several workers in a row have ended without a played game.
 
-        ending  the worker's exit status in words
+        ending  how the worker ended, in words
         """
         if self.result.interrupted:
             return
         if not self.replay:
             # The worker plays the games in order, so it was playing the first ones.
-            for number in [*islice(share.remaining, self.settings.tables)]:
+            in_progress = [*islice(share.remaining, self.settings.tables)]
+            for number in in_progress:
                 del share.remaining[number]
                 reason = f"its worker ended ({ending})"
                 self._void(VoidGame(number + 1, self.settings.game_id(number), reason))
@@ -316,27 +339,41 @@ def play_share(link: Link, share: MatchSettings) -> MatchResult:
 
 
 async def _play(link: Link, share: MatchSettings) -> MatchResult:
-    """Play a share in an event loop, and send each game; a request to stop ends it early."""
-    loop, interrupt = asyncio.get_running_loop(), asyncio.Event()
+    """Play a share of a match in this worker, and send each game to the process that counts them.
+
+    A request to stop ends the share early; complete games count.
+    """
+    loop = asyncio.get_running_loop()
+    interrupt = asyncio.Event()
     link.on_stop(partial(loop.call_soon_threadsafe, interrupt.set))
     # A thread sends the games: the receiver may be busy, and must not delay the clocks here.
     thread = WriteBehind("connection")
 
-    def send(message: Message) -> Future[object] | None:
-        return thread.submit(link.send, message)
+    def send_game(result: GameResult, record: GameRecord) -> Future[object] | None:
+        return thread.submit(link.send, (result, record))
+
+    def send_void(void: VoidGame) -> Future[object] | None:
+        return thread.submit(link.send, void)
 
     try:
-        return await match.play_match(share, lambda *game: send(game), send, interrupt=interrupt)
+        return await match.play_match(share, send_game, send_void, interrupt=interrupt)
     finally:
         thread.close()
         link.on_stop(do_nothing)  # the event loop will be closed
 
 
 def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
-    """Play a share with bots in this process; a request to stop ends it after the current game."""
+    """Play a share of a match with bots in this worker's process, and send each game.
+
+    A request to stop ends the share after the current game.
+    """
     stop = StopRequests()
     link.on_stop(stop.ask)
+
+    def send_game(result: GameResult, record: GameRecord) -> None:
+        link.send((result, record))
+
     try:
-        return in_this_process.run_match(share, lambda *game: link.send(game), stop=stop)
+        return in_this_process.run_match(share, send_game, stop=stop)
     finally:
         link.on_stop(do_nothing)

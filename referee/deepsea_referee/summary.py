@@ -59,20 +59,24 @@ class FaultKind:
     forfeits: int = 0
 
     def line(self, name: str) -> str:
-        """Describe the faults in one line: the kind, the number, and the first place.
+        """Describe the faults in one line: their kind, their number, and where the first one was.
 
-        `name` is the name of the bot.
+        name  the name of the bot
         """
-        first, times = self.first, f" ×{self.count}" if self.count > 1 else ""
-        where = f"{', first' if times else ''} in game {self.game}, seat {SEAT_LETTERS[first.seat]}"
+        first = self.first
+        is_absent = first.when == "absent"  # the bot forfeited games in which it could not play
+        line = f"{name}: {'forfeited' if is_absent else first.fault}"
+        if self.count > 1:
+            line += f" ×{self.count}, first"
+        line += f" in game {self.game}, seat {SEAT_LETTERS[first.seat]}"
         if first.when == "decision":
-            where += f", decision {first.decision}, after {duration_text(first.us)}"
-        forfeits = ""
-        if self.forfeits and first.when != "absent":
-            games = f" {self.forfeits} games" if self.forfeits > 1 else ""
-            forfeits = f"; forfeited{games}"
-        kind = "forfeited" if first.when == "absent" else str(first.fault)
-        return f"{name}: {kind}{times}{where}: {one_line(first.came, _LONGEST_MESSAGE)}{forfeits}"
+            line += f", decision {first.decision}, after {duration_text(first.us)}"
+        line += f": {one_line(first.came, _LONGEST_MESSAGE)}"
+        if self.forfeits and not is_absent:
+            line += "; forfeited"
+            if self.forfeits > 1:
+                line += f" {self.forfeits} games"
+        return line
 
 
 class FaultKinds:
@@ -84,14 +88,20 @@ class FaultKinds:
         self._kinds: dict[tuple[object, ...], FaultKind] = {}
 
     def add(self, game: int, bot: int, report: FaultReport) -> None:
-        """Count one fault of a bot. Games may come in any order, the faults of a game in order."""
-        self.count += report.when != "absent"
+        """Count one fault of a bot. Games may come in any order, the faults of a game in order.
+
+        game  the number of the game, from 1
+        bot   the index of the bot
+        """
+        if report.when != "absent":  # a bot that could not play in a game has no fault there
+            self.count += 1
         key: tuple[object, ...] = (bot, report.fault, report.when, _cause(report))
         if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
-            key = key[:3]  # combines all further faults, whatever their cause
+            key = key[:3]  # further faults are counted together, whatever their cause
         kind = self._kinds.setdefault(key, FaultKind(bot, game, report))
         if game < kind.game:
-            kind.game, kind.first = game, report
+            kind.game = game
+            kind.first = report
         kind.count += 1
         kind.forfeits += report.forfeit
 
@@ -141,13 +151,14 @@ class LatencyHistogram:
     def quantile_us(self, percent: int) -> int | None:
         """Return the shortest time that at least `percent` of the decisions do not exceed.
 
-        For 50 it is the lower median. None if there is no decision. The time is exact up to 1,023
-        us; a longer one is the middle of its bucket, which is off by at most 0.1 %.
+        For 50 that is the lower median. Return None if there is no decision. A time up to 1,023 us
+        is exact; a longer one is off by at most 0.1 %, since it is the middle of its bucket.
         """
-        not_slower, total = 0, self.count
-        for us, count in self.counts():
-            not_slower += count
-            if 100 * not_slower >= percent * total:
+        total = self.count
+        decisions_so_far = 0
+        for us, decisions in self.counts():
+            decisions_so_far += decisions
+            if 100 * decisions_so_far >= percent * total:
                 return us
         return None
 
@@ -158,15 +169,15 @@ class LatencyHistogram:
 
 
 def _middle(us: int) -> int:
-    """Return the middle of the bucket of a time of at least `_EXACT_US`.
+    """Return the middle of the bucket in which a time of at least `_EXACT_US` is counted.
 
-    The first `_BITS` binary digits of a time determine its bucket, so the width of the buckets
-    doubles whenever the time does.
+    A bucket has all times with the same first `_BITS` binary digits, so that longer times have
+    wider buckets.
     """
-    shift = us.bit_length() - _BITS
-    bucket_start = us >> shift << shift
-    half_width = 1 << shift >> 1
-    return bucket_start + half_width
+    other_digits = us.bit_length() - _BITS
+    bucket_start = us >> other_digits << other_digits  # the other digits become 0
+    bucket_width = 1 << other_digits
+    return bucket_start + bucket_width // 2
 
 
 # Games and matches
@@ -313,7 +324,7 @@ class MatchResult:
         return f"<MatchResult, {self._facts}: {rows}>"
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML, for a notebook."""
+        """Return the table of the bots as HTML; a notebook calls this to show the result."""
         head = ("bot", "games", "wins", "placement", "points", "drowned in dive 1, 2, 3", "faults")
         rows = [
             (
@@ -335,33 +346,39 @@ class MatchResult:
         return f"{self.games} of {self.games_asked} games, {self.rules.name} rules{ended}"
 
     def add(self, result: GameResult, decisions: Iterable[Decision]) -> None:
-        """Add a finished game with its decisions, whose times count.
+        """Add a finished game that counts to the sums of its bots.
 
-        Decisions that a bot was not asked for have no time.
+        decisions  the game's decisions, whose times are counted
         """
         self.games += 1
         if self.first_game is None or result.game < self.first_game.game:
             self.first_game = result
-        times: list[list[int]] = [[] for _ in result.seats]
-        unasked = {report.decision for report in result.faults if report.when != "decision"}
-        for number, decision in enumerate(decisions):
-            if number not in unasked:
-                times[decision.seat].append(decision.us)
+        self._add_times(result, decisions)
         for seat, bot in enumerate(result.seats):
             tally = self._tallies[bot]
             tally.games += 1
             tally.wins += result.placements[seat] == 1
             tally.placements += result.placements[seat]
             tally.points += result.points[seat]
-            for dive, units in enumerate(result.drowned):
-                tally.drowned[dive] += units[seat] > 0
-            tally.times.add(times[seat])
+            for dive, lost_units in enumerate(result.drowned):
+                tally.drowned[dive] += lost_units[seat] > 0
         for report in result.faults:
             bot = result.seats[report.seat]
             self._tallies[bot].faults += report.when != "absent"
             self.faults.add(result.game, bot, report)
         for forfeit in result.forfeits:
-            self._tallies[result.seats[forfeit.seat]].forfeits += 1
+            bot = result.seats[forfeit.seat]
+            self._tallies[bot].forfeits += 1
+
+    def _add_times(self, result: GameResult, decisions: Iterable[Decision]) -> None:
+        """Count the times of a game's decisions, except those that no bot was asked for."""
+        not_asked = {report.decision for report in result.faults if report.when != "decision"}
+        times_us: list[list[int]] = [[] for _ in result.seats]
+        for number, decision in enumerate(decisions):
+            if number not in not_asked:
+                times_us[decision.seat].append(decision.us)
+        for bot, times_of_seat in zip(result.seats, times_us, strict=True):
+            self._tallies[bot].times.add(times_of_seat)
 
     def add_void(self, void: VoidGame) -> None:
         """Add a void game."""

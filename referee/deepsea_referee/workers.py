@@ -174,46 +174,52 @@ class LocalWorkers:
 
         A worker is listed once for each task that it can take.
         """
-        loads = [len(worker.tasks) if worker else 0 for worker in self._workers]
-        return [
-            number
-            for depth in range(self._ahead + 1)
-            for number, load in enumerate(loads)
-            if load <= depth
-        ]
+        task_counts = [len(worker.tasks) if worker else 0 for worker in self._workers]
+        numbers = []
+        # First the workers without a task, then also those with one, up to those with `_ahead`.
+        for most_tasks in range(self._ahead + 1):
+            for number, tasks in enumerate(task_counts):
+                if tasks <= most_tasks:
+                    numbers.append(number)
+        return numbers
 
     def start(self, argument: object, worker: Hashable, needs: Sequence[str] = ()) -> Task:
         """Start a task on the worker with this number, and start the worker if necessary.
 
-        If `fetch` raises an error for a file, the task fails with it.
+        argument  the argument of the function that runs tasks in the worker
+        needs     the digests of the files that the task needs; if one cannot be fetched, the task
+                  fails with that error
         """
         assert isinstance(worker, int)
         task = Task(argument, tuple(needs))
-        former = self._workers[worker]
-        if former is not None and not former.tasks and former.process.poll() is not None:
-            self._end_worker(former)  # it died while it was idle
-        self._send_task(self._workers[worker] or self._start_worker(worker), task)
+        running = self._workers[worker]
+        if running is not None and not running.tasks and running.process.poll() is not None:
+            self._end_worker(running)  # it died while it was idle
+            running = None
+        self._send_task(running or self._start_worker(worker), task)
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
         """Wait for messages of the workers, and return at most one event for each worker.
 
         Wakers that ring end the wait, and are cleared.
+
+        seconds  the longest wait; None to wait forever
         """
-        # Also wait for the exit of processes, because a child may hold the connection open.
-        sources: dict[Connection | FileIO | WakePipe, _Worker] = {
-            source: worker
-            for worker in self._workers
-            if worker is not None and worker.tasks
-            for source in (worker.connection, worker.exit)
-        }
-        ready = first_ready([*sources, *dict.fromkeys(wakers)], 0 if self._events else seconds)
+        busy = [worker for worker in self._workers if worker is not None and worker.tasks]
+        sources: list[Connection | FileIO | WakePipe] = [*dict.fromkeys(wakers)]
+        for worker in busy:
+            # Also wait for the exit of its process, because a child may hold the connection open.
+            sources += worker.connection, worker.exit
+        # Events of tasks that no worker has got need no wait.
+        ready = first_ready(sources, 0 if self._events else seconds)
         for waker in wakers:
             if waker in ready:
                 waker.clear()
-        # A dictionary instead of a set keeps the order of the workers.
-        ready_workers = dict.fromkeys(sources[source] for source in sources if source in ready)
-        events = [event for worker in ready_workers for event in self._receive(worker)]
+        events = []
+        for worker in busy:
+            if worker.connection in ready or worker.exit in ready:
+                events += self._receive(worker)
         events += self._events
         self._events.clear()
         return events
@@ -242,9 +248,10 @@ class LocalWorkers:
             self._end_worker(worker)
 
     def _receive(self, worker: _Worker) -> list[WorkerEvent]:
-        """Receive a message of a worker that is ready; without a message it has died.
+        """Receive the message of a worker that has sent one or has exited; return it as an event.
 
-        Returns the event, or an empty list if the worker has left before it began its task.
+        Without a message the worker has died, which is an event, too. Return an empty list if the
+        worker has left before it began its task, which another worker gets.
         """
         try:
             if not worker.connection.poll():
@@ -252,7 +259,8 @@ class LocalWorkers:
             kind, value = worker.connection.recv()
         except (EOFError, OSError):
             task = worker.tasks.popleft()
-            return [WorkerDeath(task, self._replace(worker))]
+            ending = self._replace(worker)
+            return [WorkerDeath(task, ending)]
         if kind == "sent":
             return [TaskMessage(worker.tasks[0], value)]
         if kind == "leaves":
@@ -275,10 +283,13 @@ class LocalWorkers:
         return ending
 
     def _send_task(self, worker: _Worker, task: Task) -> None:
-        """Send a task to a worker, with those of its files that the worker does not have."""
-        missing = [digest for digest in task.needs if digest not in worker.files]
+        """Send a task to a worker, with those of its files that the worker does not have.
+
+        If a file cannot be fetched, the task fails, and the worker does not get it.
+        """
+        missing_digests = [digest for digest in task.needs if digest not in worker.files]
         try:
-            files = {digest: self._fetch(digest) for digest in missing}
+            files = {digest: self._fetch(digest) for digest in missing_digests}
         except Exception as error:  # noqa: BLE001  (any error fails this task only)
             self._events.append(TaskFailure(task, error))
             return
@@ -302,9 +313,9 @@ class LocalWorkers:
         return worker
 
     def _end_worker(self, worker: _Worker) -> str:
-        """Remove a worker: wait until it has exited, or kill it after `GRACE_S`.
+        """Remove a worker: wait until it has exited, or kill it after `GRACE_S` seconds.
 
-        Returns its exit status in words.
+        Return its exit status in words, such as "signal 9".
         """
         self._workers[self._workers.index(worker)] = None
         worker.connection.close()
@@ -384,10 +395,10 @@ class Link:
         raise SystemExit(0)
 
     def on_stop(self, call: Callable[[], object]) -> None:
-        """Set the function that ends the current task early; call it if a stop was requested.
+        """Set the function that ends the current task early when a stop is requested.
 
-        It may be called in any thread, and more than once. If a task sets no function, its process
-        exits at once.
+        It may be called in any thread, and more than once; it is called at once if the stop was
+        requested before. The process of a task that sets no function exits at once at a stop.
         """
         self._stop = call
         if self._stopping:
@@ -407,21 +418,29 @@ class Link:
         self._stop()
 
     def run(self, setup: bytes) -> None:
-        """Run tasks until a stop is requested. Errors are reported as results of the tasks.
+        """Run the tasks that `_listen` receives, until a stop is requested; then clean up.
+
+        An error of a task, or of the setup, is reported as the task's outcome.
 
         setup  the pickled `Setup`; it is called for the first task
         """
         threading.Thread(target=self._listen, daemon=True).start()
         perform: Perform | None = None
         with ExitStack() as cleanup:
-            while (packed := self._tasks.get()) is not None and not self._stopping:
+            while True:
+                packed = self._tasks.get()
+                if packed is None or self._stopping:
+                    return
                 try:
                     if perform is None:
                         perform = cleanup.enter_context(pickle.loads(setup)(self))
                     argument = pickle.loads(packed)
+                    # From here on a stop exits the process, unless the task sets a better function.
                     self._stop = lambda: os._exit(1)
-                    if self._pool_has_ended:  # the process of the pool has ended during the setup
-                        break
+                    # A stop before that line has done nothing. If the pool's process has ended
+                    # during the setup, nobody waits for the task.
+                    if self._pool_has_ended:
+                        return
                     try:
                         result = perform(argument)
                     finally:
@@ -431,9 +450,10 @@ class Link:
                     self._post("failed", _portable(error))
 
     def _listen(self) -> None:
-        """Receive tasks, until the pool requests the end or its process has ended.
+        """Receive tasks until the pool requests the end, or its process has ended; in a thread.
 
-        In the latter case, the current task gets `GRACE_S` to end, before this process exits.
+        If the pool's process has ended, the current task gets `GRACE_S` seconds to end before this
+        process exits.
         """
         try:
             while (message := self._connection.recv()) is not None:
@@ -459,31 +479,40 @@ class Link:
 
 
 def main(connection: Connection) -> None:
-    """Run a worker: the main function of its process."""
+    """Run a worker: the main function of its process.
+
+    connection  the connection to the process of the pool, which sends first the CPUs of this
+                worker, then the setup, then the tasks
+    """
     # As in the command line: games leave hardly any garbage, and collecting it takes 7 % of their
     # time; at exit the system frees all memory anyway.
     gc.set_threshold(50_000)
     atexit.register(gc.freeze)
-    os.set_inheritable(connection.fileno(), False)
-    SYSTEM.restrict_to(connection.recv())
+    os.set_inheritable(connection.fileno(), False)  # bots must not get it
+    cpus = connection.recv()
+    SYSTEM.restrict_to(cpus)
     link = Link(connection)
-    # Ctrl-C is the pool's business, which then requests a stop. A handler instead of SIG_IGN,
-    # because bots would inherit SIG_IGN.
-    signal.signal(signal.SIGINT, own_handler(lambda: None))
+    # At Ctrl-C the pool requests a stop, and the signal itself is ignored. By a handler instead of
+    # SIG_IGN, because bots would inherit SIG_IGN.
+    signal.signal(signal.SIGINT, own_handler(do_nothing))
     signal.signal(signal.SIGTERM, own_handler(link.stop))
     SYSTEM.accept_interrupts()
-    link.run(connection.recv_bytes())
-    if (loading := sys.modules.get("deepsea_referee.bots.loading")) is not None:
+    setup = connection.recv_bytes()
+    link.run(setup)
+    loading = sys.modules.get("deepsea_referee.bots.loading")
+    if loading is not None:  # bots were imported: their threads must not keep the process alive
         loading.end_process(0)
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled and sent to another process, with the same message."""
-    if isinstance(error, UserError):
+    """Return an error that can be pickled, to be sent to another process, with the same message.
+
+    The error itself can be pickled if it is a UserError or OSError. Of a RefereeError its message
+    is sent. Any other error is unexpected, and is sent with its traceback.
+    """
+    if isinstance(error, UserError | OSError):
         return error
     for kind in (SandboxUnavailable, RefereeError):
         if isinstance(error, kind):
             return kind(str(error))
-    if isinstance(error, OSError):
-        return error
     return RuntimeError(f"in a worker: {''.join(traceback.format_exception(error))}")
