@@ -268,8 +268,8 @@ class AuditEntry(Struct, frozen=True):
 def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:
     """Return a new secret of the given kind, and the digest to store for it.
 
-    A token is `dsl_` and 32 random bytes in hex, a session the bytes in hex, and a code the first
-    80 bits in base 32, as XXXX-XXXX-XXXX-XXXX.
+    A token is `dsl_` and the random bytes in hex, a session only the bytes in hex. A code has the
+    first 80 bits in base 32, as XXXX-XXXX-XXXX-XXXX.
 
     entropy  32 random bytes, never used before
     """
@@ -279,17 +279,19 @@ def new_secret(kind: SecretKind, entropy: bytes) -> tuple[str, str]:
         secret = TOKEN_START + secret
     elif kind is SecretKind.CODE:
         letters = b32encode(entropy[:_CODE_BYTES]).decode()
-        secret = "-".join(letters[i : i + 4] for i in range(0, len(letters), 4))
+        groups = [letters[i : i + 4] for i in range(0, len(letters), 4)]
+        secret = "-".join(groups)
     digest = secret_digest(kind, secret)
     assert digest is not None, "a secret has the form of its kind"
     return secret, digest
 
 
 def secret_digest(kind: SecretKind, secret: str) -> str | None:
-    """Return the digest by which a secret is stored, its SHA-256 in hex.
+    """Return the digest under which a secret is stored: its SHA-256 in hex.
 
-    None if the text has not the form of a secret of this kind, so that no such secret can exist. A
-    code may be typed in small letters, with spaces, and with 0 for O, 1 for I and 8 for B.
+    Return None if the text does not have the form of a secret of this kind, so that there can be no
+    such secret. A code may be typed in small letters, with spaces, and with 0 for O, 1 for I and 8
+    for B.
     """
     if kind is SecretKind.CODE and secret.isascii():
         secret = secret.strip().upper().translate(_CODE_AS_TYPED)
@@ -312,13 +314,15 @@ def scopes_of(text: str) -> tuple[Scope, ...]:
 def source(address: str) -> str:
     """Return the key under which requests and failed logins from an address are counted.
 
-    An IPv4 address is its own key. An IPv6 address shares one with its network of /64, since one
-    person usually has a whole network. A text that is no address is its own key.
+    An IPv4 address is its own key. An IPv6 address has the key of its /64 network, since one person
+    usually has a whole network. A text that is no address is its own key.
     """
     parsed = _parse_address(address)
+    if parsed is None:
+        return address
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((int(parsed), 64), strict=False))
-    return address if parsed is None else str(parsed)
+    return str(parsed)
 
 
 def is_loopback(host: str) -> bool:
@@ -328,9 +332,9 @@ def is_loopback(host: str) -> bool:
 
 
 def address_prefix(address: str) -> str:
-    """Return the part of a network address that may be stored, so that it names no person.
+    """Return the part of a network address that may be stored, since it identifies no person.
 
-    That is the network of /24, or of /48 with IPv6; "" if the text is no address.
+    That is its /24 network, or its /48 network for IPv6; "" if the text is no address.
     """
     parsed = _parse_address(address)
     if parsed is None:

@@ -48,11 +48,13 @@ def back_up(store: Store, target: Path) -> int:
     """Copy a running ladder to a new file, verify the copy, and return its number of games.
 
     Raises `StoreDamaged`, and leaves no file, if the copy is damaged or contradicts itself. The
-    backup is noted in the audit log of the original ladder. It succeeds without the note if the
-    original cannot be written, for example because its disk is full.
+    backup gets an entry in the audit log of the original ladder, unless that cannot be written, for
+    example because its disk is full.
+
+    store  the ladder, in a SQLite file or a PostgreSQL database
     """
     with _new_file(target) as scratch:
-        if store.database.path is None:
+        if store.database.path is None:  # PostgreSQL: copied table by table
             Store.create(scratch, source=store.database).close()
         else:
             _copy_sqlite(store.database.path, scratch)
@@ -71,22 +73,30 @@ def restore(backup: Path, target: str) -> int:
     verified before and after it is put there. Raises `StoreError` if `target` is in use, and
     `StoreDamaged` if the backup is not sound.
     """
-    is_path = "://" not in target
-    if is_path:
-        with _new_file(Path(target)) as scratch:
-            _copy_backup(backup, scratch)
-            games = _finish_copy(scratch)
-        with Store.open(target) as store:
-            _refuse_differences(find_damage(store.database), target)
-            return games
+    is_url = "://" in target
+    if is_url:
+        return _restore_to_postgresql(backup, target)
+    with _new_file(Path(target)) as scratch:
+        _copy_backup(backup, scratch)
+        games = _finish_copy(scratch)
+    with Store.open(target) as store:
+        _refuse_differences(find_damage(store.database), target)
+    return games
+
+
+def _restore_to_postgresql(backup: Path, url: str) -> int:
+    """Create a ladder in an empty PostgreSQL database; return its number of games.
+
+    The backup is copied and verified in a temporary file, whose tables are copied from there.
+    """
     with _scratch_file(_temporary_folder(), backup.name) as scratch:
         _copy_backup(backup, scratch)
         games = _finish_copy(scratch)
         with (
             Store.open(scratch) as source,
-            Store.create(target, source=source.database) as store,
+            Store.create(url, source=source.database) as store,
         ):
-            _refuse_differences(differences(store), target)
+            _refuse_differences(differences(store), url)
     return games
 
 
@@ -121,8 +131,8 @@ def differences(store: Store, *, records: bool = False) -> list[str]:
     """Return everything that is wrong with a ladder's stored data, one line each.
 
     If tables have damaged or senseless values or broken references, only those are returned, since
-    nothing can be computed from them. Else they are the differences of every season. With
-    `records` every game is also played again from its record.
+    nothing can be computed from them. Otherwise these are the lines of `season_differences` for
+    every season. With `records` every game is also played again from its record.
     """
     lines = find_damage(store.database)
     if lines:
@@ -136,12 +146,12 @@ def differences(store: Store, *, records: bool = False) -> list[str]:
 def season_differences(
     store: Store, season: StoredSeason, *, records: bool = False, proof: Prove = prove
 ) -> list[str]:
-    """Return where a season's stored ratings and results do not follow from its games.
+    """Return each stored value of a season that does not follow from its games, as one line.
 
-    Each difference is one line; an empty list means that all is well.
+    An empty list means that all is well.
 
-    records  also play every game again from its record, which takes a millisecond or two each,
-             compare it with the season's seed, and check the bots' archives and the hash chain
+    records  True to also play every game again from its record, which takes a millisecond or two
+             each, compare it with the season's seed, and check the bots' archives and the chain
     proof    the function that plays the records again
     """
     try:
@@ -166,12 +176,14 @@ def _archive_differences(store: Store, season: StoredSeason) -> list[str]:
 
 
 def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
-    """Return one line if a season's hash chain is broken or has not its stored head, else [].
+    """Check a season's hash chain from its first game to its last; return one line if it is wrong.
 
-    The chain may be longer than `season` says, since games are stored while this runs.
+    That is so if a link is broken, or if the chain does not end with the stored head. It may be
+    longer than `season` says, since games are stored while this runs. An empty list means that all
+    is well.
     """
     try:
-        # The opening line always gives a link; only the last link is needed.
+        # There is at least one link, that of the opening line. A deque of one keeps only the last.
         (last_link,) = deque(follow(export_lines(store, season)), maxlen=1)
     except ChainBroken as broken:
         return [f"its chain is broken: {broken}"]
@@ -237,9 +249,10 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[Path]:
-    """Yield the path of a new file that is moved to `target` at the end, unless the block raises.
+    """Yield a path to write a new file to, which is moved to `target` at the end of the block.
 
-    Raises `StoreError` if `target`, or a left-over journal of a database there, exists.
+    If the block raises an exception, the file is removed instead. Raises `StoreError` if `target`,
+    or a left-over journal of a database there, exists.
     """
     if target.exists():
         raise StoreError(f"{target} is there already; name a new file")
@@ -255,22 +268,23 @@ def _temporary_folder() -> Path:
 
 @contextmanager
 def _scratch_file(parent: Path, name: str) -> Iterator[Path]:
-    """Yield the path of a new file in a private, locked folder, which is removed at the end.
+    """Yield the path of a file to be made in a new folder, which is removed after the block.
 
-    The folder is made in `parent`; its name begins with `name`. Folders that killed processes left
-    in `parent` are removed first.
+    The folder is made in `parent`, and `name` is a part of its name. It is locked, so that no other
+    process takes it for an abandoned one. Folders that killed processes left there are removed
+    first.
     """
     for abandoned in _abandoned_folders(parent):
         shutil.rmtree(abandoned, ignore_errors=True)
     while True:
         try:
-            folder = Path(tempfile.mkdtemp(_UNFINISHED, f".{name}-", parent))
+            folder = Path(tempfile.mkdtemp(suffix=_UNFINISHED, prefix=f".{name}-", dir=parent))
         except OSError as error:
             reason = error.strerror or error
             raise StoreError(f"no file can be made in {parent}: {reason}") from None
         with _locked(folder, wait=True):
             if not folder.exists():
-                continue  # another process took it for an abandoned one before it was locked
+                continue  # another process has removed it before it was locked: try again
             try:
                 yield folder / "ladder.db"
             finally:
@@ -279,9 +293,10 @@ def _scratch_file(parent: Path, name: str) -> Iterator[Path]:
 
 
 def _abandoned_folders(parent: Path) -> Iterator[Path]:
-    """Yield each folder of an unfinished copy in `parent` that no running process has locked.
+    """Yield each folder in `parent` in which a process was making a copy when it was killed.
 
-    The folder stays locked until the caller asks for the next one, so that it can be removed.
+    A running process locks its folder. Each abandoned one is locked while the caller handles it, so
+    that it can be removed safely.
     """
     for folder in sorted(parent.glob(f".*{_UNFINISHED}")):
         with _locked(folder) as is_ours:
@@ -293,8 +308,10 @@ def _abandoned_folders(parent: Path) -> Iterator[Path]:
 def _locked(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Lock a folder for the block, and yield True if that succeeded.
 
-    It yields False if another process holds the lock and `wait` is False, if the folder cannot be
-    opened, and on Windows, which has no such locks.
+    It yields False if another process has the lock, if the folder cannot be opened, and on Windows,
+    which has no such locks.
+
+    wait  True to wait while another process has the lock
     """
     try:
         fcntl: Any = import_module("fcntl")

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import takewhile
 from typing import NamedTuple
 
 from deepsea_ladder.errors import SubmissionError
@@ -59,26 +58,29 @@ _REMEDIES = {
 
 
 def state_after(deed: BotDeed, bot: str, state: BotState, reason: str | None) -> BotState:
-    """Return the state of a bot after a deed.
+    """Return the state that a bot has after a deed, such as its withdrawal by its author.
 
     bot     the bot's name, for the message
     state   its present state
     reason  the stored reason for that state
-    Raises `SubmissionError`, with the author's remedy, if the deed is not permitted.
+    Raises `SubmissionError` if the deed is not permitted in that state, with a remedy for the
+    author.
     """
-    after, allowed = RIGHTS[deed]
-    if state not in allowed:
+    new_state, allowed_states = RIGHTS[deed]
+    if state not in allowed_states:
         raise SubmissionError(f"{bot} is {state}: {reason}", _REMEDIES.get(state, ""))
-    return after
+    return new_state
 
 
 def changes_state(deed: str, state: BotState) -> bool:
-    """Return True if a deed is permitted in this state and leads to another one.
+    """Return True if a deed is permitted for a bot in this state and gives it another state.
 
-    `deed` is the name of a `BotDeed`. Pages offer the deed if this is True.
+    Then pages offer the deed.
+
+    deed  the name of a `BotDeed`, such as "WITHDRAW"
     """
-    after, allowed = RIGHTS[BotDeed[deed]]
-    return state in allowed and state is not after
+    new_state, allowed_states = RIGHTS[BotDeed[deed]]
+    return state in allowed_states and state is not new_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +133,30 @@ class Appearance(NamedTuple):
 def conduct(
     bot: str, newest_first: Sequence[Appearance], rules: StrikeRules
 ) -> tuple[BotConduct, str | None]:
-    """Return a bot's conduct in its last games, and the reason to suspend it or None.
+    """Return how a bot behaved in its last games, and the reason to suspend it, or None.
 
     bot           the bot's name
-    newest_first  its attempts at games, finished and void ones, the newest first
+    newest_first  its games, the newest first: those with a result, and void ones
+    rules         the limits from which on the bot is suspended
     """
-    results = [attempt.result for attempt in newest_first if attempt.result is not None]
-    void_attempts = [
-        attempt for attempt in newest_first[: rules.attempts] if attempt.result is None
-    ]
-    absences = sum(1 for _ in takewhile(lambda result: result.absent, results))
+    results = [game.result for game in newest_first if game.result is not None]
+    void_games = [game for game in newest_first[: rules.attempts] if game.result is None]
+    absences = 0  # in a row, up to now
+    for result in results:
+        if not result.absent:
+            break
+        absences += 1
     spoiled = sum(_is_spoiled(result) for result in results[: rules.games])
-    voids = sum(attempt.asked for attempt in void_attempts)
-    other_voids = len(void_attempts) - voids
+    # Games that became void while this bot had to decide, or another one.
+    voids = sum(game.asked for game in void_games)
+    voids_by_others = len(void_games) - voids
     reason = None
     if absences >= rules.absences:
         reason = f"{absences} games in a row without it"
     elif spoiled >= rules.spoiled:
         reason = f"{spoiled} of its last {rules.games} games it forfeited, or had two faults in"
-    elif voids >= rules.voids and voids > other_voids:
-        # A bot among others that void as often is hardly the cause.
+    elif voids >= rules.voids and voids > voids_by_others:
+        # If games become void at other bots as often, this bot is hardly the cause.
         reason = f"{voids} of its last {rules.attempts} games became void while it was asked"
     return BotConduct(bot=bot, absences=absences, spoiled=spoiled, voids=voids), reason
 

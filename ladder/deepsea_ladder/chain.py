@@ -108,7 +108,10 @@ def game_line(stored: StoredGame) -> Line:
 
 
 def lost_line(season: str, lost: LostAttempt) -> Line:
-    """Return the line of an attempt without a result in the chain of a season."""
+    """Return the line of an attempt at a game that had no result, for the chain of a season.
+
+    The keys and values are those of the public export (docs/records.md).
+    """
     return {
         "place": lost.place,
         "season": season,
@@ -149,22 +152,23 @@ def next_head(head: str, line: Line) -> str:
 
 
 def follow(lines: Iterable[str]) -> Iterator[Link]:
-    """Check the lines of an export, which may have several seasons, and yield a link for each.
+    """Check the lines of an export, which may have several seasons, and yield a link for each line.
 
-    Raises `NotAChain` for a line that is not of an export, and `ChainBroken` for a line that was
-    changed, or that does not follow from those before it.
+    Each line has a hash, its head, that depends on all lines of its season before it. Raises
+    `NotAChain` for a line that is not of an export, and `ChainBroken` for a line that was changed,
+    or that does not follow from those before it.
     """
-    seasons: dict[str, _ChainCheck] = {}
+    checks: dict[str, _ChainCheck] = {}  # by season
     for number, text in enumerate(lines, 1):
         try:
             line = json.loads(text)
             season, place, head = line["season"], line["place"], line["head"]
             if place == 0:
-                if season in seasons:
+                if season in checks:
                     raise ChainBroken(f"season {season!r} begins twice")
-                seasons[season] = _ChainCheck(line)
-            elif season in seasons:
-                seasons[season].check(line)
+                checks[season] = _ChainCheck(line)
+            elif season in checks:
+                checks[season].check(line)
             else:
                 raise ChainBroken(f"season {season!r} does not begin with place 0")
         except ChainBroken as broken:
@@ -233,18 +237,21 @@ def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
 
 
 def difference(game: RecordedGame) -> str | None:
-    """Play a game again from its record, and return the first mistake as a line, or None."""
+    """Return the first mistake of a stored game as one line, or None if it has none.
+
+    The game is played again from its record. The record must have the same result, and fit to the
+    stored id, seed and results.
+    """
     try:
         record = GameRecord.from_json(game.record)
-        verify(record)
+        verify(record)  # plays it
     except InvalidRecord as error:
         return f"game {game.game_id}: the record is wrong: {error}"
     if record.game_id != game.game_id:
         return f"game {game.game_id}: the record is another game's"
     if record.seed != game.seed:
         return f"game {game.game_id}: its seed does not follow from the season's"
-    if len(game.lineup) != len(record.seats) or game.results != tuple(
-        seat_results(record, game.lineup)
-    ):
+    has_same_seats = len(game.lineup) == len(record.seats)
+    if not has_same_seats or game.results != tuple(seat_results(record, game.lineup)):
         return f"game {game.game_id}: the stored results are not those of its record"
     return None

@@ -11,7 +11,6 @@ import heapq
 import json
 import zlib
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -30,24 +29,27 @@ _Entry = StoredGame | LostAttempt
 
 
 def export_lines(store: Store, season: StoredSeason) -> Iterator[str]:
-    """Yield a season as JSON Lines: its opening, then a line for each place of its chain.
+    """Yield a season as JSON Lines: an opening line, then one for each game, in order.
 
-    Places that are added while this runs are left out.
+    Attempts at games that ended without a result have lines, too. All that is stored while this
+    runs is left out.
     """
-    season = store.seasons.get(season.name)  # its present state, with the last place
+    season = store.seasons.get(season.name)  # as it is now, with the last place of its chain
     yield _text(opening(season, store.seasons.revealed_seed(season)))
     games: Iterator[_Entry] = store.history.games(season)
-    lost: Iterator[_Entry] = store.queue.lost(season)
-    entries = heapq.merge(games, lost, key=lambda entry: entry.place)
-    for entry in takewhile(lambda entry: entry.place <= season.place, entries):
+    attempts_without_result: Iterator[_Entry] = store.queue.lost(season)
+    # Both are in the order of their places.
+    for entry in heapq.merge(games, attempts_without_result, key=lambda entry: entry.place):
+        if entry.place > season.place:
+            return
         yield _text(_line(season, entry))
 
 
 def _line(season: StoredSeason, entry: _Entry) -> Line:
-    """Return the exported line of a game or of an attempt without a result.
+    """Return the exported line of a game, or of an attempt at a game that had no result.
 
-    It is the line of the chain, and beside it the values that are not hashed, since they may
-    change: authors' names, ratings and the head.
+    It has the values that are hashed for the chain, and three others: the names of authors and the
+    ratings, which may change later, and the hash itself, the head.
     """
     if isinstance(entry, LostAttempt):
         authors = [version.author for version in entry.lineup]
@@ -62,10 +64,11 @@ def _text(line: Line) -> str:
 
 
 def read_export(path: Path) -> Iterator[str]:
-    """Yield the lines of an exported file, which gzip has packed if its name ends with `.gz`.
+    """Yield the lines of an exported file; a file whose name ends with `.gz` is unpacked.
 
-    Raises `NotAChain` for a line that is longer than any of an export, so that a hostile file does
-    not fill the memory, and the exceptions in `UNREADABLE` for a file that is no text.
+    Raises `NotAChain` for a line that is longer than any line of an export, so that a hostile file
+    does not fill the memory. Raises one of the exceptions in `UNREADABLE` for a file that is no
+    text.
     """
     open_file = gzip.open if path.suffix == ".gz" else open
     with cast(IO[str], open_file(path, "rt", encoding="utf-8")) as file:

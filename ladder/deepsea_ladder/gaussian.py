@@ -24,13 +24,14 @@ _TAIL = 50.0
 def exp(x: float) -> float:
     """Return e to the power of x, for x up to 700; 0 below -745.
 
-    x is split into `k` natural logarithms of 2 and a remainder `r` of at most half of one, so that
-    the result is 2**k times exp(r).
+    x is split into k * ln(2) + r with a whole number k and a small remainder r, so that the result
+    is 2**k * exp(r).
     """
     if x < -745.0:
-        return 0.0
+        return 0.0  # the true value is smaller than any double
     half = 0.5 if x > 0.0 else -0.5
     k = int(x * _LOG2_E + half)  # rounded to the nearest whole number
+    # ln(2) in two parts, since the product with the first one is exact.
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
     # exp(r) by the diagonal Padé approximant of order 6: its coefficients are whole numbers, and
     # its error is below 1e-18 for such a small r.
@@ -43,7 +44,8 @@ def exp(x: float) -> float:
 def _erf_small(x: float) -> float:
     """Return the error function of x, for |x| up to 0.46875.
 
-    W. J. Cody's rational approximation, Math. Comp. 23 (1969): two polynomials by Horner's rule.
+    It is a quotient of two polynomials in x², with the coefficients of W. J. Cody, Math. Comp. 23
+    (1969), each computed by Horner's rule.
     """
     t = x * x
     numerator = 1.85777706184603153e-1
@@ -131,35 +133,40 @@ def quantile(p: float) -> float:
 
 
 def condition_above_zero(x: float) -> tuple[float, float]:
-    """Condition the normal distribution N(x, 1) on being above 0.
+    """Condition the normal distribution with mean x and variance 1 on a value above 0.
 
-    Returns the shift of its mean, which is pdf(x) / cdf(x), and its variance, which goes from 1
-    towards 0 as x falls.
+    Return by how much that shifts the mean, pdf(x) / cdf(x), and the new variance, which goes from
+    1 towards 0 as x falls.
     """
-    if x > -0.6:
-        shift = pdf(x) / cdf(x)
-    elif x > -_TAIL:
-        # The same quotient, with the factor exp(-x * x / 2) cancelled, which nears 0 here.
-        shift = _SQRT_2_OVER_PI / _erfcx(-x / _SQRT_2)
-    else:
+    if x <= -_TAIL:
         # The first terms of both series in 1 / x²; the exact formulas cancel too many digits here.
         t = 1.0 / (x * x)
         shift = -x * (1.0 + t * (1.0 - t * (2.0 - 10.0 * t)))
-        return shift, t * (1.0 - t * (6.0 - 50.0 * t))
-    return shift, 1.0 - shift * (shift + x)
+        variance = t * (1.0 - t * (6.0 - 50.0 * t))
+        return shift, variance
+    if x > -0.6:
+        shift = pdf(x) / cdf(x)
+    else:
+        # The same quotient without the factor exp(-x * x / 2) of both, which nears 0 here.
+        scaled_tail = _erfcx(-x / _SQRT_2)
+        shift = _SQRT_2_OVER_PI / scaled_tail
+    variance = 1.0 - shift * (shift + x)
+    return shift, variance
 
 
 def condition_near_zero(x: float, margin: float) -> tuple[float, float]:
-    """Condition the normal distribution N(x, 1) on being within `margin` of 0.
+    """Condition the normal distribution with mean x and variance 1 on a value near 0.
 
-    Returns the shift of its mean, which has the sign of -x, and its variance. The margin must be
-    positive.
+    Return by how much that shifts the mean, towards 0, and the new variance.
+
+    margin  the largest distance of the value from 0; above 0
     """
-    distance = -x if x < 0.0 else x
+    distance = -x if x < 0.0 else x  # computed for x >= 0: the other side is its mirror image
     if distance > _TAIL:
         distance = _TAIL  # beyond this, all draws are equally unlikely in doubles
-    # The ends of the interval as seen from the mean, the near one first.
-    near, far = margin - distance, -margin - distance
+    # The ends of the interval relative to the mean, the near one first.
+    near = margin - distance
+    far = -margin - distance
     if near > -0.7:
         probability = cdf(near) - cdf(far)
         density_near, density_far = pdf(near), pdf(far)

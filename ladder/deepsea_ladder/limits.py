@@ -42,10 +42,11 @@ class Limit:
 
 
 def _limit(default: int, unit: str, about: str) -> int:
-    """Declare a field of `RemoteLimits` with its default, and keep its unit and sentence with it.
+    """Return a dataclass field of `RemoteLimits` with its default, its unit and a description.
 
-    The result is a dataclass field; its type is `int` for the type checker, like the field's value.
+    The unit and the description are stored in the field's metadata, for people.
     """
+    # Declared as `int` for the type checker, like the value that the field will have.
     declared: int = field(
         default=default, metadata={"unit": unit, "about": about, "default": default}
     )
@@ -133,9 +134,9 @@ _LARGEST_VALUES = {"days": 36_500, "play_tables": 100, "play_tables_of_person": 
 
 
 def check_setting(name: str, value: int | None) -> None:
-    """Raise `SeasonError` if no setting has this name, or if it cannot have this value.
+    """Raise `SeasonError` if there is no setting of this name, or if it cannot have this value.
 
-    None stands for the default, which every setting may have.
+    value  the new value; None for the default, which every setting may have
     """
     units = {limit.name: limit.unit for limit in USUAL_LIMITS.table()}
     if name not in units:
@@ -144,21 +145,26 @@ def check_setting(name: str, value: int | None) -> None:
         if similar_names:
             hint = f"did you mean {similar_names[0]}?"
         raise SeasonError(f"there is no setting {quoted(name, 40)}; {hint}")
-    if value is not None:
-        unit = units[name]
-        smallest = _SMALLEST_VALUES.get(name, _SMALLEST_VALUES.get(unit, 1))
-        largest = _LARGEST_VALUES.get(name, _LARGEST_VALUES.get(unit, 10**12))
-        if not smallest <= value <= largest:
-            raise SeasonError(f"{name} must lie between {smallest} and {largest}, not {value}")
+    if value is None:
+        return
+    unit = units[name]
+    # The bounds of the setting itself come before those of its unit.
+    smallest = _SMALLEST_VALUES.get(name, _SMALLEST_VALUES.get(unit, 1))
+    largest = _LARGEST_VALUES.get(name, _LARGEST_VALUES.get(unit, 10**12))
+    if not smallest <= value <= largest:
+        raise SeasonError(f"{name} must lie between {smallest} and {largest}, not {value}")
 
 
 def limits_in_force(changed: Mapping[str, int], usual: RemoteLimits = USUAL_LIMITS) -> RemoteLimits:
-    """Return the usual limits with an operator's changes.
+    """Return the limits of a ladder: the usual ones, except for those that an operator changed.
 
-    `changed` has the stored values by name; a name that no limit has any more is ignored.
+    changed  the changed values by the names of the limits; a name that no limit has any more, since
+             an older version stored it, is ignored
     """
-    known_names = [limit.name for limit in fields(usual) if limit.name in changed]
-    return replace(usual, **{name: changed[name] for name in known_names})
+    known_changes = {
+        limit.name: changed[limit.name] for limit in fields(usual) if limit.name in changed
+    }
+    return replace(usual, **known_changes)
 
 
 class Usage(NamedTuple):
@@ -187,13 +193,14 @@ def check_submission_limits(limits: RemoteLimits, used: Usage, size: int, now: i
         raise LimitReached(
             f"{used.open} submissions of yours wait or are being checked; no more at a time", SOON_S
         )
-    hourly, daily = limits.submissions_per_hour, limits.submissions_per_day
-    for period_name, limit, period_ms in (("an hour", hourly, HOUR_MS), ("a day", daily, DAY_MS)):
-        message = f"you have submitted {{}} times within {period_name}; {{}} are the most"
-        _check_rate(used.times, now, limit, message, period_ms)
-    if used.archives + size > limits.author_bytes:
+    message = "you have submitted {} times within an hour; {} are the most"
+    _check_rate(used.times, now, limits.submissions_per_hour, message, HOUR_MS)
+    message = "you have submitted {} times within a day; {} are the most"
+    _check_rate(used.times, now, limits.submissions_per_day, message, DAY_MS)
+    total_bytes = used.archives + size
+    if total_bytes > limits.author_bytes:
         raise LimitReached(
-            f"with this archive yours take {(used.archives + size) / MIB:.1f} MiB; an author has "
+            f"with this archive yours take {total_bytes / MIB:.1f} MiB; an author has "
             f"{limits.author_bytes // MIB} MiB"
         )
     _check_checking_time(limits, used.checks, now)
@@ -229,27 +236,33 @@ def _check_rate(
     recent_times = _within_period(times, now, period_ms)
     if len(recent_times) < limit:
         return
-    wait_s = None  # a limit of 0 never permits anything
-    if limit:
-        # Fewer than `limit` remain in the period when this one leaves it.
-        wait_s = _whole_seconds(recent_times[-limit] + period_ms - now)
+    if limit == 0:
+        wait_s = None  # waiting does not help
+    else:
+        # As soon as this one is older than the period, fewer than `limit` are left in it.
+        decisive_time = recent_times[-limit]
+        wait_s = _whole_seconds(decisive_time + period_ms - now)
     raise LimitReached(message.format(len(recent_times), limit), wait_s)
 
 
 def _check_checking_time(limits: RemoteLimits, checks: Sequence[tuple[int, int]], now: int) -> None:
     """Raise `LimitReached` if the checks of an author's bots took too long within the last hour.
 
+    The error says after how many seconds their sum is below the limit again.
+
     checks  the end of each check, ascending, and its duration; all times in milliseconds
     """
-    recent_checks = [(end, ms) for end, ms in checks if end > now - HOUR_MS]
-    excess_ms = sum(ms for _, ms in recent_checks) - limits.check_seconds_per_hour * 1000
-    if excess_ms < 0:
+    recent_checks = [(end, duration) for end, duration in checks if end > now - HOUR_MS]
+    limit_ms = limits.check_seconds_per_hour * 1000
+    remaining_ms = sum(duration for _, duration in recent_checks)
+    if remaining_ms < limit_ms:
         return
+    # The oldest check is the first that is not within the last hour any more.
     retry_at = now
-    for end, ms in recent_checks:  # the oldest check leaves the hour first
-        excess_ms -= ms
+    for end, duration in recent_checks:
+        remaining_ms -= duration
         retry_at = end + HOUR_MS
-        if excess_ms < 0:
+        if remaining_ms < limit_ms:
             break
     raise LimitReached(
         f"the checks of your bots have taken {limits.check_seconds_per_hour} s within an hour",
@@ -308,8 +321,8 @@ def size_in_words(size: int) -> str:
     """
     if size < MIB:
         return f"{size} bytes"
-    tenths = -(-10 * size // MIB)  # rounded up
-    return f"{tenths / 10:g} MiB"
+    tenths_of_mib = -(-10 * size // MIB)  # rounded up
+    return f"{tenths_of_mib / 10:g} MiB"
 
 
 def _whole_seconds(ms: int) -> int:

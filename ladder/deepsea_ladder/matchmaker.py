@@ -100,24 +100,34 @@ class Matchmaker:
         ]
 
     def _meetings(self) -> Counter[tuple[int, int]]:
-        """Return how often each two playing versions met in the recent rotations, lower id first.
+        """Return how often each two versions that get games met in the recent rotations.
 
-        A former version that gets no games any more counts as its bot's current version, so that
-        a new version does not meet the same opponents all over again.
+        The key is the pair of their ids, the lower one first. A former version of a bot that gets
+        no games any more counts as the bot's current version: so a new version does not meet the
+        same opponents all over again.
         """
-        successors = {entry.version.id: entry.version.id for entry in self._playing}
-        current_versions = {
-            self._bots[entry.version.id][0]: entry.version.id
-            for entry in self._playing
-            if entry.is_current
-        }
-        for version, (bot, _) in self._bots.items():
-            if bot in current_versions:
-                successors.setdefault(version, current_versions[bot])
-        return Counter(
-            pair
-            for lineup in self._recent_lineups
-            for pair in combinations(
-                sorted(successors[version] for version in lineup if version in successors), 2
+        present_version = self._present_versions()
+        meetings: Counter[tuple[int, int]] = Counter()
+        for lineup in self._recent_lineups:
+            members = sorted(
+                present_version[version] for version in lineup if version in present_version
             )
-        )
+            meetings.update(combinations(members, 2))
+        return meetings
+
+    def _present_versions(self) -> dict[int, int]:
+        """Return for each version id the id of the version that gets its bot's games now.
+
+        That is the version itself, or its bot's current one. A version whose bot gets no games is
+        left out.
+        """
+        present_version = {entry.version.id: entry.version.id for entry in self._playing}
+        current_version_of_bot = {}
+        for entry in self._playing:
+            if entry.is_current:
+                bot, _ = self._bots[entry.version.id]
+                current_version_of_bot[bot] = entry.version.id
+        for version, (bot, _) in self._bots.items():
+            if version not in present_version and bot in current_version_of_bot:
+                present_version[version] = current_version_of_bot[bot]
+        return present_version

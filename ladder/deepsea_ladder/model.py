@@ -477,13 +477,17 @@ class LadderCounts(Struct, frozen=True, kw_only=True):
 
 
 def is_stalled(waiting: Mapping[str, int], expired: Mapping[str, int], runners: int) -> bool:
-    """Return True if a task waits for a runner, and there are no runners.
+    """Return True if tasks wait for a runner, and there is none.
 
-    waiting, expired  numbers of tasks, by the names of their queues
+    waiting  the number of tasks that wait, by the name of their queue
+    expired  the number of tasks whose runner has not reported in time, by the name of their queue
+    runners  the number of runners
     """
-    # Comparisons do not count: they also wait until their CPU time of an hour is not used up.
-    queues = [name for name in waiting if name != "comparisons"]
-    return not runners and any(waiting[name] + expired[name] for name in queues)
+    if runners:
+        return False
+    # A comparison also waits if the CPU time for comparisons in an hour is used up, so it does not
+    # tell that a runner is missing.
+    return any(waiting[queue] + expired[queue] > 0 for queue in waiting if queue != "comparisons")
 
 
 class ReceiptStatus(StrEnum):

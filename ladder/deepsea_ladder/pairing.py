@@ -23,7 +23,7 @@ import heapq
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, combinations
 from math import fsum, prod, sqrt
 from typing import NamedTuple, TypeVar
 
@@ -78,18 +78,19 @@ def choose(
     seed: bytes,
     meetings: Mapping[tuple[int, int], int] | None = None,
 ) -> list[LineUp]:
-    """Choose the next `count` line-ups.
+    """Choose the bots of the next `count` line-ups, each of which plays a rotation of games.
 
     seats     the sizes of tables; all sizes that can be filled are equally likely
     seed      any bytes; another seed for every call
-    meetings  how often two bots met in recent line-ups, lower id first; pairs that met less are
-              preferred
+    meetings  how often two bots met in recent line-ups, by their ids, the lower one first; pairs
+              that met less are preferred
     Raises `PairingError` if no table can be filled.
     """
     if len({candidate.bot for candidate in candidates}) != len(candidates):
         raise PairingError("one bot is a candidate twice")
-    available = len(candidates)
-    if not settings.same_author:
+    if settings.same_author:
+        available = len(candidates)
+    else:  # only one bot of each author can sit at a table
         available = len({candidate.author for candidate in candidates})
     sizes = table_sizes(available, seats, settings)
     stream = RandomStream(seed, "pairing")
@@ -99,9 +100,9 @@ def choose(
 def table_sizes(available: int, seats: Sequence[int], settings: PairingSettings) -> list[int]:
     """Return the sizes of tables that can be filled, ascending.
 
-    available  the number of bots that get games, or that of their authors if bots of one author may
-               not meet
-    seats      the sizes that the season has
+    available  the largest number of bots that can play together: that of all bots, or that of their
+               authors if bots of one author may not meet
+    seats      the sizes of tables that the season has
     Raises `PairingError` if no size can be filled.
     """
     sizes = sorted({size for size in seats if 2 <= size <= available})
@@ -176,11 +177,9 @@ class _LineUpMaker:
             size = self.stream.choice(self.sizes)
             members = self._choose_members(size)
             for i in members:
-                self._count_games(i, size)
-            for i in members:
-                for j in members:
-                    if i < j:
-                        self.meetings[self._pair(i, j)] += 1
+                self._count_games(i, games=size)  # in a rotation every bot plays once in each seat
+            for i, j in combinations(members, 2):
+                self.meetings[self._pair(i, j)] += 1
             bots = [self.candidates[i].bot for i in members]
             line_ups.append(LineUp(tuple(self.stream.shuffled(bots))))
         return line_ups
@@ -188,8 +187,8 @@ class _LineUpMaker:
     def _has_precedence(self, i: int) -> bool:
         """Return True if the bot may come earlier because its rating is uncertain.
 
-        That ends when its author's bots have had more than a fair share of the recent seats and, in
-        addition, as many line-ups as a new bot needs until it is no longer provisional.
+        An author loses that for all bots by taking too many of the recent seats: more than a fair
+        share, plus as many as a new bot needs until it is no longer provisional.
         """
         fair_share = self.all_recent_seats / len(self.bots_by_author)
         lineups_of_new_bot = self.settings.provisional_games / self.sizes[0]
@@ -197,25 +196,32 @@ class _LineUpMaker:
         return self.recent_seats[self.candidates[i].author] < limit
 
     def _effective_sigma(self, i: int) -> float:
-        """Return the bot's uncertainty, limited to the median of authors if it has no precedence.
+        """Return the uncertainty of the bot's rating as it counts for the choice of games.
 
-        A bot with a greater uncertainty gets games sooner, which its author may have used up.
+        More uncertain bots get games sooner. A bot without precedence, since its author has had
+        many of the recent seats, counts as no more uncertain than the median of authors.
         """
         sigma = sqrt(self.variance[i])
-        return sigma if self._has_precedence(i) else min(sigma, self.median_sigma)
+        if self._has_precedence(i):
+            return sigma
+        return min(sigma, self.median_sigma)
 
     def _due_time(self, i: int) -> float:
-        """Return the time at which the bot has to be an anchor.
+        """Return the time at which the bot is due for games; times are numbers of line-ups.
 
-        A provisional bot is due at once. For others the interval after the last line-up is the
-        shorter the more uncertain the rating is, and the longer the more bots the author has.
+        A provisional bot is due as soon as it has played. For others the interval after the last
+        line-up is the shorter the more uncertain the rating is, and the longer the more bots the
+        author has.
         """
-        if self.settings.lacking(self.games[i]) and self._has_precedence(i):
+        is_provisional = self.settings.lacking(self.games[i]) > 0
+        if is_provisional and self._has_precedence(i):
             return float(self.last_played[i])
-        # The line-ups that seat every author once, times the author's bots, who take turns.
+        # The number of line-ups in which every author gets a seat, times the author's bots, which
+        # take turns.
         fair_interval = len(self.bots_by_author) * len(self.siblings[i]) / self.sizes[0]
         interval = fair_interval * self.mean_sigma / self._effective_sigma(i)
-        return self.last_played[i] + min(interval, self.settings.patience * fair_interval)
+        longest_interval = self.settings.patience * fair_interval
+        return self.last_played[i] + min(interval, longest_interval)
 
     def _pop_anchor(self) -> int:
         """Remove from the queue the bot that has been due for longest, and return it."""
@@ -225,11 +231,12 @@ class _LineUpMaker:
                 return i
 
     def _count_games(self, i: int, games: int) -> None:
-        """Update the bot's state, and put it back into the queue, as if it had played a rotation.
+        """Update the bot's state as if it had played a rotation, and put it back into the queue.
 
         games  the number of games of the rotation
         """
         self.games[i] += games
+        # Each game adds `gain` to the precision, 1 / variance.
         self.variance[i] = 1.0 / (1.0 / self.variance[i] + self.gain * games)
         self.last_played[i] = self.now
         self.recent_seats[self.candidates[i].author] += 1
@@ -238,39 +245,48 @@ class _LineUpMaker:
         heapq.heappush(self.queue, (self.due[i], -self.variance[i], i))
 
     def _pair(self, i: int, j: int) -> tuple[int, int]:
-        """Return the key in `meetings` of two bots, the same in either order.
+        """Return the key under which the meetings of two bots are counted, in either order.
 
-        If bots of one author may not meet, the key is the same for all bots of two authors: among
-        many bots of an author there are always some that have met nobody.
+        If bots of one author may not meet, the meetings of two authors are counted, under the key
+        of their first bots. Otherwise an author with many bots would always have some that have met
+        nobody, and are preferred for that.
         """
         if not self.settings.same_author:
-            i, j = self.siblings[i][0], self.siblings[j][0]
+            i = self.siblings[i][0]
+            j = self.siblings[j][0]
         return (i, j) if i < j else (j, i)
 
     def _choose_members(self, size: int) -> list[int]:
-        """Return an anchor and its opponents, `size` bots in all."""
+        """Return the bot that is due first, and its opponents: `size` bots in all.
+
+        An opponent is drawn at random from bots that may join, each with a weight: the more the
+        longer it waits, the more uncertain its rating is, and the more a game with each of the
+        other members would tell.
+        """
         members = [self._pop_anchor()]
-        # Bots that may still join, each with its weight in the draw of the next member.
-        weights: dict[int, float] = {}
-        while len(members) < size:
-            newest = members[-1]
-            # A bot's weight has the appeal of a game with every member, so the newest one's is
-            # multiplied in. The sample is drawn again only if nobody of it is left.
+        weights = self._draw_weights(members)
+        while True:
+            newest = self._draw_weighted(weights)
+            members.append(newest)
+            if len(members) == size:
+                return members
+            # The newest member's appeal is multiplied into the weights of the others.
             weights = {
                 i: weight * self._appeal(newest, i)
                 for i, weight in weights.items()
                 if self._may_meet(newest, i)
             }
-            if not weights:
-                weights = {
-                    i: share
-                    * (self.now - self.last_played[i])
-                    * self._effective_sigma(i)
-                    * prod(self._appeal(member, i) for member in members)
-                    for i, share in self._draw_sample(members).items()
-                }
-            members.append(self._draw_weighted(weights))
-        return members
+            if not weights:  # no bot of the sample is left
+                weights = self._draw_weights(members)
+
+    def _draw_weights(self, members: list[int]) -> dict[int, float]:
+        """Draw a sample of bots that may join these members; return their weights in a draw."""
+        weights = {}
+        for i, chance in self._draw_sample(members).items():
+            waited = self.now - self.last_played[i]
+            appeal = prod(self._appeal(member, i) for member in members)
+            weights[i] = chance * waited * self._effective_sigma(i) * appeal
+        return weights
 
     def _may_meet(self, i: int, j: int) -> bool:
         if self.settings.same_author:
@@ -278,19 +294,22 @@ class _LineUpMaker:
         return self.candidates[i].author != self.candidates[j].author
 
     def _draw_sample(self, members: list[int]) -> dict[int, float]:
-        """Return bots that may join these members, with a share of the draw for each.
+        """Return some bots that may join these members, each with a factor of its chance.
 
-        All authors have equal chances, however many bots they have: by the draw of a large field,
-        or by the shares of all bots. There is at least one bot, since `sizes` can be filled.
+        All authors have equal chances, however many bots they have. If there are many bots, a few
+        are drawn, by a random author each, with the factor 1. Else all bots are returned, with the
+        factor 1 / (number of the author's bots). There is at least one bot, since `sizes` has only
+        tables that can be filled.
         """
 
         def may_join(i: int) -> bool:
             return all(self._may_meet(member, i) for member in members)
 
         if len(self.candidates) > SAMPLE:
-            drawn = [
-                self.stream.choice(self.stream.choice(self.bots_by_author)) for _ in range(SAMPLE)
-            ]
+            drawn = []
+            for _ in range(SAMPLE):
+                bots_of_author = self.stream.choice(self.bots_by_author)
+                drawn.append(self.stream.choice(bots_of_author))
             sample = {i: 1.0 for i in drawn if may_join(i)}
             if sample:
                 return sample
@@ -298,14 +317,17 @@ class _LineUpMaker:
         return {i: 1.0 / len(self.siblings[i]) for i in all_bots if may_join(i)}
 
     def _appeal(self, i: int, j: int) -> float:
-        """Return how much a game of two bots tells: more if it is open, and if they rarely met.
+        """Return how much a game of two bots tells about their skills.
 
-        Cubed, because milder preferences helped less where skills are wide: docs/rating.md.
+        It tells more if either may well win, and if they have rarely met. The number is cubed,
+        because milder preferences helped less where skills differ widely (docs/rating.md).
         """
         variance = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
-        p = cdf((self.candidates[i].rating.mu - self.candidates[j].rating.mu) / sqrt(variance))
-        # p * (1 - p) is the variance of the result, which is largest between equals.
-        information = p * (1.0 - p) / (1.0 + self.meetings[self._pair(i, j)])
+        mu, other_mu = self.candidates[i].rating.mu, self.candidates[j].rating.mu
+        win_probability = cdf((mu - other_mu) / sqrt(variance))
+        # The variance of the result, which is largest between equals.
+        openness = win_probability * (1.0 - win_probability)
+        information = openness / (1.0 + self.meetings[self._pair(i, j)])
         return information * information * information
 
     def _draw_weighted(self, weights: dict[int, float]) -> int:

@@ -208,7 +208,7 @@ def rate(
 
 
 def _seats_by_placement(ratings: Sequence[Rating], placements: Sequence[int]) -> list[int]:
-    """Return the seats of a game, the winner's first, tied seats in their own order.
+    """Return the seats of a game by placement, the winner's first; tied seats by their number.
 
     Raises `RatingError` unless there are a valid rating and a valid placement for each seat.
     """
@@ -220,13 +220,12 @@ def _seats_by_placement(ratings: Sequence[Rating], placements: Sequence[int]) ->
         if not (isfinite(rating.mu) and 0.0 < rating.sigma < 1e9):
             raise RatingError(f"mu {rating.mu!r} with sigma {rating.sigma!r} is no rating")
     seats = sorted(range(len(placements)), key=lambda seat: placements[seat])
-    expected = 1
+    last_placement = 1
     for position, seat in enumerate(seats, 1):
-        # A placement is that of the seat before it, or the number of seats up to this one.
-        if placements[seat] != expected:
-            expected = position
-        if placements[seat] != expected:
+        # Either the seat is tied with the one before it, or its placement is its position.
+        if placements[seat] not in (last_placement, position):
             raise RatingError(f"{list(placements)} are no placements: 1 is best, ties share one")
+        last_placement = placements[seat]
     return seats
 
 
@@ -286,25 +285,35 @@ def _performance_messages(
     right_p, right_q = [0.0] * players, [0.0] * players
 
     def update_difference(i: int) -> float:
-        """Update the message about the difference of players i and i + 1; return its change."""
+        """Update what the result of players i and i + 1 says about the difference of performances.
+
+        i places better than i + 1, or as well. Return by how much the message changes. A normal
+        distribution is written as its precision p = 1 / variance and q = p * mean.
+        """
         better_p = own_p[i] + left_p[i]
         better_q = own_q[i] + left_q[i]
         worse_p = own_p[i + 1] + right_p[i + 1]
         worse_q = own_q[i + 1] + right_q[i + 1]
+        # The difference before the result is known, and then measured in standard deviations.
         mean = better_q / better_p - worse_q / worse_p
-        root = sqrt(1.0 / (1.0 / better_p + 1.0 / worse_p))  # 1 / standard deviation
-        x = mean * root  # in standard deviations, like the scaled margin
+        inverse_deviation = sqrt(1.0 / (1.0 / better_p + 1.0 / worse_p))
+        scaled_mean = mean * inverse_deviation
+        scaled_margin = margin * inverse_deviation
         if ties[i]:
-            shift, variance = condition_near_zero(x, margin * root)
+            shift, variance = condition_near_zero(scaled_mean, scaled_margin)
         else:
-            shift, variance = condition_above_zero(x - margin * root)
-        # The distribution after the result, divided by the one before it.
-        precision = root * root
+            shift, variance = condition_above_zero(scaled_mean - scaled_margin)
+        # The message is the distribution after the result, divided by the one before it.
+        precision = inverse_deviation * inverse_deviation
         new_p = precision * (1.0 - variance) / variance
-        new_q = (mean * precision * (1.0 - variance) + root * shift) / variance
-        change_p, change_q = abs(new_p - game_p[i]), abs(new_q - game_q[i])
-        game_p[i], game_q[i] = new_p, new_q
-        return change_q if change_p <= _CLOSE_PRECISION else max(change_q, sqrt(change_p))
+        new_q = (mean * precision * (1.0 - variance) + inverse_deviation * shift) / variance
+        change_p = abs(new_p - game_p[i])
+        change_q = abs(new_q - game_q[i])
+        game_p[i] = new_p
+        game_q[i] = new_q
+        if change_p <= _CLOSE_PRECISION:  # its root is small enough, and need not be taken
+            return change_q
+        return max(change_q, sqrt(change_p))
 
     def pass_down(i: int) -> None:
         """Send performance i + 1 a message: it is performance i minus the difference."""
@@ -353,37 +362,41 @@ class Audit(NamedTuple):
 
 
 def audit(parameters: RatingParameters, games: Iterable[GameOutcome]) -> Audit:
-    """Rate games by this module and by the package `trueskill`, and compare after each of them.
+    """Rate games by this module and by the package `trueskill`; return their largest difference.
 
-    Each goes on from its own ratings, so that differences would add up. Raises `RatingError` for a
-    result that is too unlikely for the package.
+    Each rates a game by its own ratings of the games before, so that differences would add up.
+    Raises `RatingError` for a result that is too unlikely for the package.
     """
-    fold, package_fold = Fold(parameters), Fold(parameters)
-    largest = Audit(0, 0.0, 0)
+    own_ratings = Fold(parameters)
+    package_ratings = Fold(parameters)
+    game_count = 0
+    largest_difference = 0.0
+    sequence_of_largest = 0
     for game in games:
-        after = fold.add(game)
-        largest = largest._replace(games=largest.games + 1)
-        package_before = [package_fold.rating(player) for player in game.players]
+        game_count += 1
+        own_after = own_ratings.add(game)
+        package_before = [package_ratings.rating(player) for player in game.players]
         try:
             package_after = rate_by_package(parameters, package_before, game.placements)
         except FloatingPointError:
             raise RatingError(f"game {game.sequence} is too unlikely for the package") from None
-        package_fold.ratings.update(zip(game.players, package_after, strict=True))
-        for rating, other in zip(after, package_after, strict=True):
-            difference = max(abs(rating.mu - other.mu), abs(rating.sigma - other.sigma))
-            if difference > largest.difference:
-                largest = largest._replace(difference=difference, sequence=game.sequence)
-    return largest
+        package_ratings.ratings.update(zip(game.players, package_after, strict=True))
+        for own, other in zip(own_after, package_after, strict=True):
+            difference = max(abs(own.mu - other.mu), abs(own.sigma - other.sigma))
+            if difference > largest_difference:
+                largest_difference = difference
+                sequence_of_largest = game.sequence
+    return Audit(game_count, largest_difference, sequence_of_largest)
 
 
 def rate_by_package(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> list[Rating]:
-    """Return the result of `rate` as the `trueskill` package computes it.
+    """Return the ratings after a game, by seat, as the package `trueskill` computes them.
 
-    The package gets the normal distribution of `gaussian.py`. Results differ by rounding only,
-    since it takes powers from the C library. It raises `FloatingPointError` for results so unlikely
-    that its differences of large numbers fail, and `RatingError` for invalid arguments.
+    They differ from those of `rate` by rounding only, since the package takes powers from the C
+    library; it uses the normal distribution of this project. Raises `FloatingPointError` for a
+    result so unlikely that the package fails, and `RatingError` for invalid arguments.
     """
     import trueskill  # which is slow to import, and needed by audits alone
 
@@ -396,9 +409,10 @@ def rate_by_package(
         draw_probability=parameters.draw_probability,
         backend=(gaussian.cdf, gaussian.pdf, gaussian.quantile),
     )
-    groups = [(trueskill.Rating(rating.mu, rating.sigma),) for rating in ratings]
-    after = environment.rate(groups, ranks=list(placements))
-    return [Rating(float(group[0].mu), float(group[0].sigma)) for group in after]
+    # The package rates teams: each player is a team of one.
+    teams = [(trueskill.Rating(rating.mu, rating.sigma),) for rating in ratings]
+    teams_after = environment.rate(teams, ranks=list(placements))
+    return [Rating(float(player.mu), float(player.sigma)) for (player,) in teams_after]
 
 
 class SeatResult(NamedTuple):
@@ -504,12 +518,11 @@ def after_game(
     at      the end of the game in milliseconds since 1970
     """
     game = outcome_of(seq, seats)
-    totals = {
-        player: before.get(player, RatingTotals(parameters.newcomer)) for player in game.players
-    }
-    fold = Fold(parameters, {player: total.rating for player, total in totals.items()})
-    ratings = fold.add(game)
+    newcomer = RatingTotals(parameters.newcomer)
+    totals = {version: before.get(version, newcomer) for version in game.players}
+    fold = Fold(parameters, {version: total.rating for version, total in totals.items()})
+    ratings_after = fold.add(game)
     return {
         seat.version_id: totals[seat.version_id].plus(seat, rating, seq, at)
-        for seat, rating in zip(seats, ratings, strict=True)
+        for seat, rating in zip(seats, ratings_after, strict=True)
     }

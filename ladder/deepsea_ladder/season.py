@@ -163,9 +163,9 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
         raise SeasonError(f"season {self.name}: {reason}")
 
     def with_settings(self, changed: Mapping[str, Any]) -> Season:
-        """Return a season with some settings changed.
+        """Return a copy of the season with some settings changed.
 
-        changed  values by setting names, such as `clock` and `limits.memory_mib`
+        changed  new values by the names of settings, such as `clock` and `limits.memory_mib`
         Raises `SeasonError` for an invalid value or an unknown name.
         """
         data = msgspec.to_builtins(self) | {"rules": self.rules}
@@ -173,7 +173,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
             table_name, _, key = name.rpartition(".")
             table = data[table_name] if table_name else data
             table[key] = value
-        return _convert(data, lambda rules: rules)
+        return _convert(data, read_rules=lambda rules: rules)  # it is a rule set already
 
     # JSON, as the store has it: always the whole rules, so that no later preset changes them
 
@@ -225,12 +225,13 @@ msgspec.json.Decoder(Season)
 def _convert(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
     """Return the season of parsed settings. Raises `SeasonError` that names the wrong setting.
 
+    data        the settings by name; one that is missing has its default
     read_rules  turns the value of the setting `rules` into a rule set, since JSON, TOML and code
                 write it differently
     """
-    settings = {key: value for key, value in data.items() if key != "rules"}
+    settings_without_rules = {key: value for key, value in data.items() if key != "rules"}
     try:
-        season = msgspec.convert(settings, Season)
+        season = msgspec.convert(settings_without_rules, Season)
     except msgspec.ValidationError as error:
         raise SeasonError(_explain(str(error), data)) from None
     except RatingError as error:

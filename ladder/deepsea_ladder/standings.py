@@ -74,12 +74,14 @@ class StandingLine(Struct, frozen=True, kw_only=True):
 
 
 def by_standing(entry: RatedVersion) -> tuple[bool, float, str, int]:
-    """Return the sort key of versions in the standings.
+    """Return the key by which versions are sorted in the standings.
 
-    The best conservative rating comes first; versions without games come last, by name.
+    The best conservative rating (mu - 3 sigma) comes first; equal ratings are sorted by name.
+    Versions without games come last.
     """
-    tally, version = entry.tally, entry.version
-    return tally.games == 0, -tally.rating.conservative, version.bot, version.number
+    has_no_games = entry.tally.games == 0
+    rating = entry.tally.rating.conservative
+    return has_no_games, -rating, entry.version.bot, entry.version.number
 
 
 def standings(
@@ -239,15 +241,18 @@ def compare_neighbours(
 ) -> tuple[Neighbours, ...]:
     """Return the verdict on each two neighbours of the standings, the best first.
 
+    Two bots are apart if the upper one is certainly more skilled, and level if their difference is
+    certainly too small to matter; otherwise their order is open.
+
     ratings     by version id, without the bots that have no games
-    confidence  the probability from which two bots are apart or level
+    confidence  the probability that counts as certain
     """
     if not 0.5 < confidence <= 0.9999:
         raise RatingError(f"a confidence lies above 0.5 and up to 0.9999, not {confidence}")
-    level = level_difference(parameters, TOLERANCE)
-    ranked = sorted(ratings, key=lambda bot: (-ratings[bot].conservative, bot))
+    level_limit = level_difference(parameters, TOLERANCE)
+    ranked = sorted(ratings, key=lambda version: (-ratings[version].conservative, version))
     return tuple(
-        _compare_pair(parameters, ratings, upper, lower, confidence, level)
+        _compare_pair(parameters, ratings, upper, lower, confidence, level_limit)
         for upper, lower in pairwise(ranked)
     )
 
@@ -320,19 +325,20 @@ def _whole_games(games: float) -> int | None:
 
 
 def _games_until(parameters: RatingParameters, rating: Rating, variance: float) -> float:
-    """Return the number of games that reduces a rating's variance to this; `inf` if none does.
+    """Return how many more games reduce the variance of a rating to this value.
 
-    Each game adds a fixed amount to the precision, which is 1 / variance.
+    Each game adds a fixed amount to the precision, which is 1 / variance. Return `inf` if no number
+    of games is enough.
     """
     if variance <= 0.0:
         return inf
     precision_per_game = LEARNT / (parameters.beta * parameters.beta)
-    # At this variance the drift adds as much as a game removes; it cannot become smaller.
+    # At this variance the drift of the skill adds as much as a game removes: it is the smallest.
     smallest_variance = parameters.tau / sqrt(precision_per_game)
     if variance <= smallest_variance:
         return inf
-    precision = 1.0 / (rating.sigma * rating.sigma)
-    return max(0.0, (1.0 / variance - precision) / precision_per_game)
+    present_precision = 1.0 / (rating.sigma * rating.sigma)
+    return max(0.0, (1.0 / variance - present_precision) / precision_per_game)
 
 
 def ranges_of(ratings: Sequence[Rating]) -> list[tuple[int, int]]:
@@ -341,15 +347,17 @@ def ranges_of(ratings: Sequence[Rating]) -> list[tuple[int, int]]:
     The best rank counts only the ratings that are certainly higher, the worst rank all that are not
     certainly lower.
     """
-    variances = [rating.sigma * rating.sigma for rating in ratings]
     means = [rating.mu for rating in ratings]
-    ahead = _count_certainly_below([-mean for mean in means], variances)
-    behind = _count_certainly_below(means, variances)
-    count = len(ratings)
-    return [
-        (1 + higher, max(1 + higher, count - lower))
-        for higher, lower in zip(ahead, behind, strict=True)
-    ]
+    variances = [rating.sigma * rating.sigma for rating in ratings]
+    # With the signs of all means changed, the higher ratings are the lower ones.
+    certainly_higher = _count_certainly_below([-mean for mean in means], variances)
+    certainly_lower = _count_certainly_below(means, variances)
+    ranges = []
+    for higher, lower in zip(certainly_higher, certainly_lower, strict=True):
+        best = 1 + higher
+        worst = max(best, len(ratings) - lower)
+        ranges.append((best, worst))
+    return ranges
 
 
 def _count_certainly_below(means: Sequence[float], variances: Sequence[float]) -> list[int]:

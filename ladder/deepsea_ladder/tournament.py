@@ -7,6 +7,7 @@ the bots that are still in it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -22,24 +23,29 @@ MOST_GAMES = 100_000
 
 
 def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1) -> list[LineUp]:
-    """Return tables at which every two bots meet at least `meetings` times.
+    """Return tables of `seats` bots at which every two bots meet at least `meetings` times.
 
-    At tables with two seats they meet exactly that often. The tables are ordered so that at any
-    time the bots have played about the same number of games.
+    At tables of two they meet exactly that often. The tables are ordered so that at any time the
+    bots have played about the same number of games.
+
+    seed  the seed of the order in which the bots get their tables
     """
     check_entrants(bots, seats)
     shuffled_bots = RandomStream(seed, "round robin").shuffled(bots)
     if seats == 2:
-        return [pair for _ in range(meetings) for pair in _pairs_of_round_robin(shuffled_bots)]
+        return _pairs_of_round_robin(shuffled_bots) * meetings
     return _covering_tables(shuffled_bots, seats, meetings)
 
 
 def fewest_round_robin_games(bots: int, seats: int, meetings: int) -> int:
-    """Return a lower bound of the games of a round robin, which two seats reach exactly.
+    """Return the number of games that a round robin has at least; with two seats, exactly.
 
-    There are bots * (bots - 1) / 2 pairs that meet at `meetings` tables. A table has
-    seats * (seats - 1) / 2 pairs and as many games as seats.
+    bots      the number of bots
+    seats     the number of bots at a table, which is also the number of its games
+    meetings  how often each two bots meet
     """
+    # meetings * bots * (bots - 1) / 2 pairs have to meet, and seats * (seats - 1) / 2 of them do
+    # so at a table: the quotient is the number of tables. Each has as many games as seats.
     return ceil_div(bots * (bots - 1) * meetings, seats - 1)
 
 
@@ -67,22 +73,27 @@ def ceil_div(number: int, divisor: int) -> int:
 def gauntlet(
     challenger: int, others: Sequence[int], seats: int, seed: bytes, meetings: int = 1
 ) -> list[LineUp]:
-    """Return tables at which the challenger meets each other bot at least `meetings` times."""
+    """Return tables at which the challenger meets each other bot at least `meetings` times.
+
+    seats  the number of bots at a table, with the challenger
+    seed   the seed of the order in which the bots meet the challenger
+    """
     check_entrants([challenger, *others], seats)
     stream = RandomStream(seed, "gauntlet")
-    waiting: list[int] = []
+    # The bots in the order in which they meet the challenger; each is in the queue several times.
+    queue: list[int] = []
     for _ in range(meetings):
-        waiting += stream.shuffled(others)
+        queue += stream.shuffled(others)
     tables = []
-    while waiting:
+    while queue:
         opponents: list[int] = []
-        # First the next bots in the queue; if they are too few for a table, any others.
-        for bot in [*waiting, *stream.shuffled(others)]:
+        # The next different bots in the queue; if they are too few for a table, any others.
+        for bot in [*queue, *stream.shuffled(others)]:
             if len(opponents) < seats - 1 and bot not in opponents:
                 opponents.append(bot)
         for bot in opponents:
-            if bot in waiting:
-                waiting.remove(bot)
+            if bot in queue:
+                queue.remove(bot)
         tables.append(LineUp((challenger, *opponents)))
     return tables
 
@@ -102,18 +113,21 @@ def elimination(entrants: Sequence[int], seats: int) -> tuple[list[LineUp], set[
         raise PairingError(f"a table has two seats or more, not {seats}")
     if len(entrants) == 1:
         return [], set()
-    bracket = 1  # the next power of two
-    while bracket < len(entrants):
-        bracket *= 2
-    byes = bracket - len(entrants) if seats == 2 else 0
+    byes = 0
+    if seats == 2:
+        next_power_of_two = 1 << (len(entrants) - 1).bit_length()
+        byes = next_power_of_two - len(entrants)
     playing = entrants[byes:]
-    count = ceil_div(len(playing), seats)
-    tables: list[list[int]] = [[] for _ in range(count)]
+    table_count = ceil_div(len(playing), seats)
+    tables: list[list[int]] = [[] for _ in range(table_count)]
     for i, bot in enumerate(playing):
-        # From the first table to the last and back again, so that the seeds are balanced.
-        lap, step = divmod(i, count)
-        tables[step if lap % 2 == 0 else count - 1 - step].append(bot)
-    return [LineUp(tuple(table)) for table in tables], set(entrants[:byes])
+        # The seeds are dealt from the first table to the last and back again, so that the tables
+        # are about equally strong.
+        lap, table = divmod(i, table_count)
+        if lap % 2 == 1:
+            table = table_count - 1 - table
+        tables[table].append(bot)
+    return [LineUp(tuple(members)) for members in tables], set(entrants[:byes])
 
 
 class Score(NamedTuple):
@@ -145,31 +159,43 @@ def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
     """
     rows = []
     for seats in games:
-        halves = halves_ahead([seat.placement for seat in seats])
-        for seat, half_points in zip(seats, halves, strict=True):
-            is_win = int(seat.placement == 1)
-            rows.append((seat.version_id, len(seats), 1, is_win, seat.points, half_points))
+        # For each seat: two for each opponent behind it, one for each tied one.
+        half_points = halves_ahead([seat.placement for seat in seats])
+        for seat, halves in zip(seats, half_points, strict=True):
+            wins = int(seat.placement == 1)
+            rows.append((seat.version_id, len(seats), 1, wins, seat.points, halves))
     return summed_scores(rows)
 
 
 def summed_scores(sums: Iterable[Sequence[int]]) -> list[Score]:
-    """Return the scores of bots, the best first: by share, then wins, then points.
+    """Return the scores of bots from sums over their games, the best first.
 
-    Shares can be compared between tables of different sizes, placements cannot.
+    They are sorted by the mean share of opponents that a bot was better than, then by wins and by
+    points. Shares can be compared between tables of different sizes, placements cannot.
 
     sums  rows of a bot, the number of players at a table, and the bot's sums at such tables: games,
           wins, points, and half points (two for each opponent behind it, one for each tied one); a
           bot may have several rows
     """
-    totals: dict[int, list[int]] = {}
+    total_games: Counter[int] = Counter()
+    total_wins: Counter[int] = Counter()
+    total_points: Counter[int] = Counter()
+    total_share_units: Counter[int] = Counter()
     for bot, players, games, wins, points, half_points in sums:
-        share_units = _SHARE_UNITS // 2 * half_points // (players - 1)
-        row = (games, share_units, wins, points)
-        before = totals.get(bot, [0, 0, 0, 0])
-        totals[bot] = [total + value for total, value in zip(before, row, strict=True)]
+        total_games[bot] += games
+        total_wins[bot] += wins
+        total_points[bot] += points
+        # In a game a share is half points / 2 / (number of opponents), and counts in whole units.
+        total_share_units[bot] += _SHARE_UNITS // 2 * half_points // (players - 1)
     table = [
-        Score(bot, games, share_units / (_SHARE_UNITS * games), wins, points / games)
-        for bot, (games, share_units, wins, points) in totals.items()
+        Score(
+            bot=bot,
+            games=games,
+            share=total_share_units[bot] / (_SHARE_UNITS * games),
+            wins=total_wins[bot],
+            mean_points=total_points[bot] / games,
+        )
+        for bot, games in total_games.items()
     ]
     return sorted(table, key=lambda score: (score.standing, score.bot))
 
@@ -185,10 +211,12 @@ def check_entrants(bots: Sequence[int], seats: int) -> None:
 def _pairs_of_round_robin(bots: Sequence[int]) -> list[LineUp]:
     """Return every pair of bots once, in rounds in which each bot has one opponent.
 
-    Circle method: opposite places of a ring are paired, then all but the first move on by one
-    place. With an odd number of bots, None is the opponent of the one that pauses.
+    This is the circle method: the bots sit in a ring, and opposite places are paired. After each
+    round all but the first bot move on by one place.
     """
-    ring: list[int | None] = [*bots, None] if len(bots) % 2 else [*bots]
+    ring: list[int | None] = [*bots]
+    if len(ring) % 2 == 1:
+        ring.append(None)  # the opponent of None has no game in the round
     pairs = []
     for _ in range(len(ring) - 1):
         for i in range(len(ring) // 2):

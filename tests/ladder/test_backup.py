@@ -234,8 +234,8 @@ def test_a_copy_that_is_removed_before_it_is_locked_is_begun_again(
     make = tempfile.mkdtemp
     made = []
 
-    def make_and_lose(*words: str) -> str:
-        made.append(make(*words))
+    def make_and_lose(suffix: str, prefix: str, dir: Path) -> str:  # noqa: A002  (tempfile's)
+        made.append(make(suffix, prefix, dir))
         if len(made) == 1:
             Path(made[0]).rmdir()
         return made[-1]
