@@ -116,10 +116,10 @@ def newest_games(
         if name is not None:
             store.bots.get(name)  # raises NotOnLadder if there is none
     # One game more than the page has tells whether there are older games.
-    numbers = store.history.newest(limit + 1, season, game_filter, before=before)
+    numbers = store.history.newest_numbers(limit + 1, season, game_filter, before=before)
     has_older_games = len(numbers) > limit
     page_numbers = numbers[:limit]
-    games = tuple(store.history.numbered(page_numbers))
+    games = tuple(store.history.by_numbers(page_numbers))
     return GamesPage(games, older=Int64(page_numbers[-1]) if has_older_games else None)
 
 
@@ -197,7 +197,7 @@ def _rating_changes(store: Store, season: StoredSeason, game: GameLine) -> tuple
     The rating before a version's first game is that of a newcomer.
     """
     changes = []
-    ratings_before = store.history.before(game.seq)
+    ratings_before = store.history.ratings_before(game.seq)
     for seat, stored_rating in zip(game.seats, ratings_before, strict=True):
         before = stored_rating or season.settings.rating.newcomer
         changes.append(

@@ -49,7 +49,11 @@ def take_back(store: Store) -> int:
 
     Otherwise these tasks would wait until their leases expire.
     """
-    return sum(store.tasks.lose(owner) for owner in store.tasks.owners() if is_gone(owner))
+    return sum(
+        store.tasks.end_leases_of_lost_runner(owner)
+        for owner in store.tasks.owners()
+        if is_gone(owner)
+    )
 
 
 def release_leases(store: Store, owner: str) -> int:

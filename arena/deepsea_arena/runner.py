@@ -276,7 +276,7 @@ class Runner:
 
     def _store_idle_reason(self, reason: str) -> None:
         """Store why no game is played. Without it a run that has no lease would count as dead."""
-        self._retry(lambda: self.store.tasks.rest(self.owner, reason, self.settings.lease))
+        self._retry(lambda: self.store.tasks.note_rest(self.owner, reason, self.settings.lease))
 
     def _is_over(self) -> bool:
         """Return True if the order is settled, or the time of the goal is over."""
@@ -679,7 +679,7 @@ def _await_season(
                 watcher.trouble("no season is open; waiting for one: `ladder season NAME`")
             has_waited = True
             retry_until_available(
-                lambda: store.tasks.rest(own_run_name(), "no season is open", Times().lease),
+                lambda: store.tasks.note_rest(own_run_name(), "no season is open", Times().lease),
                 stop,
                 watcher.trouble,
             )

@@ -186,8 +186,8 @@ def state_of(store: Store, season: StoredSeason) -> TournamentState:
     is_closed = season.closed_at is not None
     jobs, exits = [], {}
     if has_draws or not is_closed:
-        jobs, exits = store.queue.arranged(season), store.seasons.exits(season)
-    results = store.history.outcomes(season) if has_draws else {}
+        jobs, exits = store.queue.all_jobs(season), store.seasons.exits(season)
+    results = store.history.results_by_game(season) if has_draws else {}
     games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
     bot_scores = store.sums.scores(season)
     seed = season.commitment.encode()

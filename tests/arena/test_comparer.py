@@ -143,7 +143,7 @@ def test_at_a_request_to_stop_it_is_given_back(site: Site) -> None:
 def test_a_lease_that_another_runner_has_is_lost(site: Site) -> None:
     def slow(task: Task) -> Iterator[WorkerEvent]:
         if len(site.worker.leases) == 1:
-            site.store.tasks.lose("runner")
+            site.store.tasks.end_leases_of_lost_runner("runner")
         yield from blocks(task)
 
     site.worker.do = slow

@@ -44,9 +44,9 @@ def test_a_game_has_what_checks_it(played: Store) -> None:
 
 
 def test_newer_games_come_in_their_order_and_the_oldest_of_many(played: Store) -> None:
-    assert [game.game_id for game in played.history.since(5, 9)] == ["s1-6", "s1-7", "s1-8"]
-    assert [game.game_id for game in played.history.since(0, 2)] == ["s1-1", "s1-2"]
-    assert played.history.since(8, 9) == []
+    assert [game.game_id for game in played.history.games_after(5, 9)] == ["s1-6", "s1-7", "s1-8"]
+    assert [game.game_id for game in played.history.games_after(0, 2)] == ["s1-1", "s1-2"]
+    assert played.history.games_after(8, 9) == []
 
 
 def test_the_table_of_pairs_keeps_up_with_the_games(played: Store) -> None:

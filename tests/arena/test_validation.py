@@ -279,7 +279,7 @@ def test_a_request_to_finish_ends_the_present_check_alone(site: Site) -> None:
 
 def test_who_lost_the_lease_changes_nothing(site: Site) -> None:
     def lose() -> None:
-        if not site.store.tasks.lose("runner"):
+        if not site.store.tasks.end_leases_of_lost_runner("runner"):
             return
         lease = site.store.submissions.claim("another", 60)
         assert lease is not None

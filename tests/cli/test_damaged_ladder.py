@@ -114,7 +114,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         comparisons.add(store, comparisons.claim(store), verdict="better")
         for name in ("bots", "verdict_seconds"):
             store.settings.change(name, 600, MACHINE)
-        store.tasks.rest("runner", "its order is settled", 60)
+        store.tasks.note_rest("runner", "its order is settled", 60)
         with store.database.write() as connection:
             left = {"season_id": season.id, "version_id": ladder.ids(store)[0]}
             left |= {"after_number": 1, "place": 0}
@@ -410,7 +410,7 @@ def test_a_bot_that_cannot_be_read_is_left_out_and_the_others_play_on(
         assert f"table {table}, row" in said[0]
         (played,) = {
             frozenset(seat.bot for seat in game.seats) - {"ben", "cleo", "dan"}
-            for game in store.history.since(last, 9)
+            for game in store.history.games_after(last, 9)
         }
         assert not played
         quarantined = store.queue.counts(store.seasons.get("s1")).quarantined
@@ -505,7 +505,7 @@ def survives(
             site.gateway.close()
             # The feed; the newest bot sat in every game, which shows its name.
             fed = [] if (table, column) == ("bots", "name") else [1]
-            assert [game.seq for game in store.history.since(0, 1)] == fed
+            assert [game.seq for game in store.history.games_after(0, 1)] == fed
             store.comparisons.due()
             for handler in (ANALYSES, CHECKS, COMPARISONS, STEPS):
                 handler.queue(store).claim("runner", 60)  # which ended the run, if it raised

@@ -557,7 +557,7 @@ def test_status_says_what_is_to_be_done(
     assert said() == {old, stalled, full}
     rests = "the runner a/1/2 rests: season s1 is not played on: its order is settled"
     with Store.open(played) as store:
-        store.tasks.rest("a/1/2", rests.partition(" rests: ")[2], 60)
+        store.tasks.note_rest("a/1/2", rests.partition(" rests: ")[2], 60)
     assert said() == {old, full}
     assert f"\n{rests}\n" in run("ladder", "status").out
     assert rests in run("ladder", "doctor").out

@@ -134,7 +134,7 @@ def stock(path: Path, clock: StoreClock) -> None:
         making.changes(path)
         making.persons_games()
         making.comparisons()
-        store.tasks.rest("another runner", "no worker is free", LONG)
+        store.tasks.note_rest("another runner", "no worker is free", LONG)
 
 
 class _Stocking:

@@ -168,7 +168,7 @@ def test_a_runner_that_is_gone_loses_no_game(table: Table) -> None:
     table.games.answer(GAME, len(table.game.decisions), "leave")
     before = table.game
     assert table.games.claim("lost", 60) is not None
-    assert table.store.tasks.lose("lost") == 1
+    assert table.store.tasks.end_leases_of_lost_runner("lost") == 1
     assert (table.game.state, table.game.answer) == (QUEUED, "leave")
     assert table.game.decisions == before.decisions
     table.runner.play_on()

@@ -72,11 +72,11 @@ def runners(store: Store) -> tuple[int, tuple[str, ...], bool]:
 def test_a_runner_that_rests_is_not_missed_until_it_has_ended_or_was_lost(store: Store) -> None:
     season = ladder.to_play(store)
     assert runners(store) == (0, (), True)
-    store.tasks.rest("ann", "season s1 is\npaused", 60)
-    store.tasks.rest("ann", "its order is settled", 60)
+    store.tasks.note_rest("ann", "season s1 is\npaused", 60)
+    store.tasks.note_rest("ann", "its order is settled", 60)
     ann = "the runner ann rests: its order is settled"
     assert runners(store) == (1, (ann,), False)
-    store.tasks.rest("bob", "no worker is free", 60)
+    store.tasks.note_rest("bob", "no worker is free", 60)
     bob = "the runner bob rests: no worker is free"
     assert runners(store) == (2, (ann, bob), False)
     job = ladder.claim(store, season, "bob")
@@ -84,7 +84,7 @@ def test_a_runner_that_rests_is_not_missed_until_it_has_ended_or_was_lost(store:
     store.tasks.end_rest("ann")
     assert runners(store) == (1, (), False)
     store.jobs.hand_back("bob", job)
-    store.tasks.rest("bob", "its order is settled", 0)  # a lease ago, and then it was killed
+    store.tasks.note_rest("bob", "its order is settled", 0)  # a lease ago, and then it was killed
     assert runners(store) == (0, (), True)
 
 
@@ -105,7 +105,7 @@ def test_a_rest_is_written_once_in_a_third_of_a_lease(pattern: Path, tmp_path: P
 
         def written(owner: str, words: str) -> bool:
             with counted(store) as sent:
-                store.tasks.rest(owner, words, 60)
+                store.tasks.note_rest(owner, words, 60)
             return any(statement.startswith("INSERT") for statement in sent.statements)
 
         assert written("ann", "paused")
@@ -190,5 +190,5 @@ def test_the_work_does_not_grow_with_the_games_that_were_played(
 
 
 def test_looking_at_every_job_would_be_noticed(veterans: list[Path], tmp_path: Path) -> None:
-    few, many = _work(veterans, tmp_path, lambda store, season: store.queue.arranged(season))
+    few, many = _work(veterans, tmp_path, lambda store, season: store.queue.all_jobs(season))
     assert many > 3 * few

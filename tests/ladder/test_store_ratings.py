@@ -208,7 +208,7 @@ def test_games_are_listed_by_season_and_bot(store: Store, season: StoredSeason) 
     assert [game.seq for game in store.history.latest(2, before=12)] == [11, 10]
     dan = store.bots.get("dan").current.id
     assert [game.seq for game in store.history.latest_of(season, dan, 3)] == [4, 3, 2]
-    results = store.history.outcomes(season)
+    results = store.history.results_by_game(season)
     assert list(results)[:5] == [f"s1-{number}" for number in range(1, 6)]
     assert [len(seats) for seats in results.values()][:5] == [4, 4, 4, 4, 2]
     assert sum(seat.forfeit == "crash" for seats in results.values() for seat in seats) == 1

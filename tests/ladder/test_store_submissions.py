@@ -179,7 +179,7 @@ def test_what_cannot_be_checked_three_times_has_failed(store: Store, ada: int) -
     added = add(store, ada, "one")
     assert store.submissions.fail(claim(store), "the game is void", 7) is QUEUED
     claim(store, "r2")
-    assert store.tasks.lose("r2") == 1
+    assert store.tasks.end_leases_of_lost_runner("r2") == 1
     claim(store, "r3", seconds=-1)
     assert store.submissions.claim("r4", 60) is None
     done = store.submissions.get(added.id)

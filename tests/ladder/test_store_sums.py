@@ -33,7 +33,7 @@ CONTENTS = _contents
 def _meetings(store: Store, season: StoredSeason) -> dict[tuple[int, int], list[float]]:
     """What each game was for a version against another: 1 better, 0.5 level, 0 worse."""
     games: dict[tuple[int, int], list[float]] = {}
-    for seats in store.history.outcomes(season).values():
+    for seats in store.history.results_by_game(season).values():
         for own, other in permutations(seats, 2):
             ahead, level = own.placement < other.placement, own.placement == other.placement
             pair = games.setdefault((own.version_id, other.version_id), [])
@@ -90,7 +90,7 @@ def test_seats_tell_table_sizes_apart_and_add_up(store: Store, season: StoredSea
         assert sum(line.faults for line in parts) == total.faults
     own = [
         seat
-        for seats in store.history.outcomes(season).values()
+        for seats in store.history.results_by_game(season).values()
         for seat in seats
         if seat.version_id == eve and len(seats) == 3
     ]

@@ -55,7 +55,7 @@ def test_metrics_are_those_of_the_store_and_of_the_server(world: World, tmp_path
     store.jobs.fail(ladder.claim(store, season), "no luck", 0)
     ladder.claim(store, season, "runner")
     ladder.claim(store, season, "late", seconds=0)
-    store.tasks.rest("another", "its order is settled", 60)
+    store.tasks.note_rest("another", "its order is settled", 60)
     backup.back_up(store, tmp_path / "copy.db")
     for url in ("/bots/anna", "/bots/nobody", "/games/s1-2", "/api/v1/bots/anna", "/x/anna"):
         get(site, url)
@@ -141,7 +141,7 @@ def a_runner_was_lost(store: Store) -> None:
 
 def a_runner_rests(store: Store, seconds: float = 60) -> None:
     jobs_wait(store)
-    store.tasks.rest("runner", "its order is settled", seconds)
+    store.tasks.note_rest("runner", "its order is settled", seconds)
 
 
 def a_resting_runner_was_lost(store: Store) -> None:

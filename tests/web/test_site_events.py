@@ -259,13 +259,13 @@ async def test_streams_are_bounded_and_the_store_is_asked_once_for_all(
 ) -> None:
     async with watching(store) as (site, watch):
         asked: list[int] = []
-        since = store.history.since
+        since = store.history.games_after
 
         def counted(seq: int, limit: int) -> list[GameLine]:
             asked.append(1)
             return since(seq, limit)
 
-        monkeypatch.setattr(store.history, "since", counted)
+        monkeypatch.setattr(store.history, "games_after", counted)
         readers = [watch(after=4) for _ in range(20)]
         with ExitStack() as crowd:
             for _ in range(USUAL_LIMITS.streams - len(readers)):
@@ -315,7 +315,7 @@ async def test_a_ladder_that_cannot_be_read_ends_no_stream(
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr(store.history, "since", busy)
+            patch.setattr(store.history, "games_after", busy)
             await site.poll(3)
         play(store)
         await site.poll()

@@ -253,10 +253,12 @@ class ReadMethods(LadderPart):
     def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:
         """Follow games as they end, oldest first, after a sequence number or from now on."""
         if not after:
-            newest = self.store.history.newest(1)  # the sequence number of the last game, if any
+            newest = self.store.history.newest_numbers(
+                1
+            )  # the sequence number of the last game, if any
             after = newest[0] if newest else 0
         while True:
-            games = self.store.history.since(after, FEED)
+            games = self.store.history.games_after(after, FEED)
             for game in games:
                 after = game.seq
                 yield game

@@ -68,17 +68,18 @@ class Analyses(TaskLine[AnalysisLease]):
         Raises `NotOnLadder` for an unknown game or one that is not over, and `LimitReached`.
         """
         with self._database.write() as connection:
-            game = _ended_game(connection, game_id)
-            existing = _reusable_analysis(connection, game, plan)
+            game_columns = _game_columns(connection, game_id)
+            existing = _reusable_analysis(connection, self._select_of_game(game_id), plan)
             if existing is not None:
-                return _analysis_of_row(existing, _TASKS.places(connection), lambda: plan)
+                tasks_ahead = _TASKS.tasks_ahead(connection)
+                return _analysis_of_row(existing, tasks_ahead, current_plan=lambda: plan)
             now_ms = now(connection)
             if author_id is not None:
                 request_times = _request_times(connection, author_id, now_ms - DAY_MS)
                 check_analysis_rate(limits, request_times, now_ms)
-            check_analysis_queue(limits, len(_TASKS.line(connection)))
+            check_analysis_queue(limits, len(_TASKS.waiting_line(connection)))
             statement = insert(_analyses).values(
-                **game,
+                **game_columns,
                 author_id=author_id,
                 policy=plan.policy,
                 settings=plan.settings,
@@ -86,43 +87,49 @@ class Analyses(TaskLine[AnalysisLease]):
             )
             analysis_id = insert_row(connection, statement)
             _TASKS.add(connection, now_ms, [{"subject": analysis_id, "author_id": author_id}])
-            return _analysis_by_id(connection, analysis_id, lambda: plan)
+            return _analysis_by_id(connection, analysis_id, current_plan=lambda: plan)
 
     def of_game(
-        self, game_id: str, current: CurrentPlan | None = None
+        self, game_id: str, current_plan: CurrentPlan | None = None
     ) -> tuple[LadderAnalysis | None, LadderAnalysis | None]:
-        """Return the newest analysis of a game with a result, and the one requested last.
+        """Return two analyses of a game: the newest one that has a result, and the newest one.
 
-        They may be the same one, and None stands for one that does not exist.
+        Each is None if the game has no such analysis. Both may be the same analysis.
 
-        current  returns the present plan of the ladder, so that analyses by another plan are marked
-                 as outdated; None marks none
+        current_plan  returns the plan by which the ladder makes analyses now; an analysis by
+                      another plan is marked as outdated. None marks none.
         """
-        newest = self._newest_of_game(game_id)
+        newest_first = self._select_of_game(game_id)
         with self._database.read() as connection:
-            last = connection.execute(newest).first()
-            if last is None:
+            newest_row = connection.execute(newest_first.limit(1)).first()
+            if newest_row is None:
                 return None, None
-            done = connection.execute(newest.where(_IS_DONE)).first()
-            places = _TASKS.places(connection) if last.state is TaskState.QUEUED else {}
-            newest_done = None if done is None else _analysis_of_row(done, {}, current)
-            return newest_done, _analysis_of_row(last, places, current)
+            newest = _analysis_of_row(
+                newest_row, _tasks_ahead_of(connection, newest_row), current_plan
+            )
+            newest_done = None
+            done_row = connection.execute(newest_first.where(_IS_DONE).limit(1)).first()
+            if done_row is not None:
+                newest_done = _analysis_of_row(done_row, {}, current_plan)
+            return newest_done, newest
 
     def of_version(
         self, season: StoredSeason, version_id: int, limit: int
     ) -> tuple[AnalysedGame, ...]:
-        """Return the newest analysed games of a version in a season, at most `limit` of them."""
-        seats, seq = schema.game_seats, _analyses.c.seq + 0
+        """Return the newest analysed games of a version in a season, at most `limit` of them.
+
+        Each has the id of its newest finished analysis, and the seat of the version.
+        """
+        seats = schema.game_seats
+        # SQLite uses no index for an expression. So the two sums keep it from searching the many
+        # games of the version: it reads the few analyses instead, and looks up their games.
+        analysed_seq = _analyses.c.seq + 0
+        is_of_version = seats.c.version_id + 0 == version_id
         query = (
             select(func.max(_analyses.c.id), _games.c.game_id, seats.c.seat)
-            # "+ 0" makes SQLite begin with analyses instead of games, since few games have one.
-            .join(_games, _games.c.seq == seq)
-            .join(seats, seats.c.seq == seq)
-            .where(
-                seats.c.version_id + 0 == version_id,
-                seats.c.season_id == season.id,
-                _IS_DONE,
-            )
+            .join(_games, _games.c.seq == analysed_seq)
+            .join(seats, seats.c.seq == analysed_seq)
+            .where(is_of_version, seats.c.season_id == season.id, _IS_DONE)
             .group_by(_analyses.c.seq, _games.c.game_id, seats.c.seat)
             .order_by(_analyses.c.seq.desc())
             .limit(limit)
@@ -131,14 +138,14 @@ class Analyses(TaskLine[AnalysisLease]):
             return tuple(AnalysedGame(*row) for row in connection.execute(query))
 
     def document(self, game_id: str) -> str:
-        """Return the result of the newest analysis of a game, as JSON.
+        """Return the result of the newest finished analysis of a game, as JSON.
 
-        Raises `NotOnLadder` if there is none, and `StoreDamaged`.
+        Raises `NotOnLadder` if there is none, and `StoreDamaged` if it cannot be unpacked.
         """
-        query = self._newest_of_game(game_id).where(_IS_DONE)
+        newest_done = self._select_of_game(game_id).where(_IS_DONE).limit(1)
+        query = newest_done.with_only_columns(_analyses.c.id, _analyses.c.document)
         with self._database.read() as connection:
-            documents = query.with_only_columns(_analyses.c.id, _analyses.c.document)
-            row = connection.execute(documents).first()
+            row = connection.execute(query).first()
         if row is None:
             raise NotOnLadder("there is no analysis of that game")
         try:
@@ -146,62 +153,71 @@ class Analyses(TaskLine[AnalysisLease]):
         except (zlib.error, UnicodeDecodeError, TypeError) as error:
             raise StoreDamaged(f"analysis {row.id} is damaged: {error}") from None
 
-    def _newest_of_game(self, game_id: str) -> Select[Any]:
-        """Return a query for the newest analysis of a game, a rated one or one of a person."""
-        seq = select(_games.c.seq).where(_games.c.game_id == game_id).scalar_subquery()
-        person_games = select(_person_games.c.id).where(_person_games.c.game_id == game_id)
-        person_game_id = person_games.scalar_subquery()
-        is_of_game = or_(_analyses.c.seq == seq, _analyses.c.person_game_id == person_game_id)
-        return _ANALYSES.where(is_of_game).order_by(_analyses.c.id.desc()).limit(1)
+    def _select_of_game(self, game_id: str) -> Select[Any]:
+        """Return a query for the analyses of a game, the newest first.
+
+        The game may be a rated one or one of a person; an analysis refers to them by two columns.
+        """
+        rated_game = select(_games.c.seq).where(_games.c.game_id == game_id)
+        person_game = select(_person_games.c.id).where(_person_games.c.game_id == game_id)
+        is_of_game = or_(
+            _analyses.c.seq == rated_game.scalar_subquery(),
+            _analyses.c.person_game_id == person_game.scalar_subquery(),
+        )
+        return _ANALYSES.where(is_of_game).order_by(_analyses.c.id.desc())
 
     def queue(self) -> list[LadderAnalysis]:
-        """Return the analyses that run, then those that wait in the order of the queue."""
-        with self._database.read() as connection:
-            places = _TASKS.places(connection)
-            rows = connection.execute(_ANALYSES.where(_TASKS.is_open))
-            analyses = [_analysis_of_row(row, places) for row in rows]
-        return sorted(
-            analyses, key=lambda analysis: (analysis.state is TaskState.QUEUED, analysis.ahead)
-        )
+        """Return the analyses that run, then those that wait, the next one first."""
 
-    def get(self, analysis_id: int, current: CurrentPlan | None = None) -> LadderAnalysis:
+        def position(analysis: LadderAnalysis) -> tuple[bool, int]:
+            return analysis.state is TaskState.QUEUED, analysis.ahead
+
+        with self._database.read() as connection:
+            tasks_ahead = _TASKS.tasks_ahead(connection)
+            rows = connection.execute(_ANALYSES.where(_TASKS.is_open))
+            analyses = [_analysis_of_row(row, tasks_ahead) for row in rows]
+        return sorted(analyses, key=position)
+
+    def get(self, analysis_id: int, current_plan: CurrentPlan | None = None) -> LadderAnalysis:
         """Return an analysis by its id. Raises `NotOnLadder` if there is none.
 
-        current  returns the present plan of the ladder, so that an analysis by another plan is
-                 marked as outdated; None marks none
+        current_plan  returns the plan by which the ladder makes analyses now; an analysis by
+                      another plan is marked as outdated. None marks none.
         """
         with self._database.read() as connection:
-            return _analysis_by_id(connection, analysis_id, current)
+            return _analysis_by_id(connection, analysis_id, current_plan)
 
     # For runners
 
-    def _read(
+    def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> AnalysisLease:
-        """Return the lease of a waiting analysis, with the record of its game.
+        """Return a waiting analysis, with the record of its game, as the lease for `owner`.
 
-        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
         """
         row = connection.execute(_ANALYSES.where(_analyses.c.id == task.subject)).one()
-        record = select(_games.c.record).where(_games.c.seq == row.seq)
-        if row.seq is None:
-            record = select(_person_games.c.record).where(_person_games.c.id == row.person_game_id)
+        if row.seq is not None:
+            query = select(_games.c.record).where(_games.c.seq == row.seq)
+        else:
+            query = select(_person_games.c.record).where(_person_games.c.id == row.person_game_id)
         return AnalysisLease(
             id=row.id,
             game_id=row.game_id,
-            record=connection.execute(record).scalar_one(),
+            record=connection.execute(query).scalar_one(),
             settings=row.settings,
             owner=owner,
             attempt=task.attempt + 1,
         )
 
     def finish(self, lease: AnalysisLease, policy: str, text: str, limits: RemoteLimits) -> bool:
-        """Store the result of an analysis; return False if the lease is lost.
+        """Store the result of an analysis, and end its lease.
 
-        policy  the policy that made it, which may be newer than the requested one
+        Returns False, and stores nothing, if the lease is lost. Raises `AnalysisError` for a result
+        that is too large.
+
+        policy  the policy that made the analysis, which may be newer than the requested one
         text    the result as JSON
-
-        Raises `AnalysisError` for a result that is too large; then nothing has changed.
         """
         content = text.encode()
         if len(content) > limits.analysis_bytes:
@@ -211,57 +227,68 @@ class Analyses(TaskLine[AnalysisLease]):
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
                 return False
-            statement = update(_analyses).where(_analyses.c.id == lease.id)
-            document = zlib.compress(content)
-            connection.execute(statement.values(policy=policy, document=document))
+            connection.execute(
+                update(_analyses)
+                .where(_analyses.c.id == lease.id)
+                .values(policy=policy, document=zlib.compress(content))
+            )
             _TASKS.end(connection, lease.id, now(connection), TaskState.DONE, words=None)
             return True
 
     def reject(self, lease: AnalysisLease, reason: str) -> bool:
-        """End an analysis that can never be made, with the reason.
+        """End the lease of an analysis that can never be made, and store the reason.
 
-        Returns False if the lease is lost; then nothing changes.
+        Returns False, and changes nothing, if the lease is lost.
         """
         with self._database.write() as connection:
-            if (task := _TASKS.leased_task(connection, lease)) is None:
+            task = _TASKS.leased_task(connection, lease)
+            if task is None:
                 return False
             self._set_failed(connection, task, reason, now(connection))
             return True
 
 
-def _ended_game(connection: Connection, game_id: str) -> dict[str, int]:
-    """Return the reference of an analysis to a finished game: the name of its column and the value.
+def _game_columns(connection: Connection, game_id: str) -> dict[str, int | None]:
+    """Return the values of the columns by which an analysis refers to a finished game.
 
-    A rated game is referred to by `seq`, one of a person by `person_game_id`. Raises `NotOnLadder`
-    for an unknown game and for one that is not over.
+    `seq` is set for a rated game, `person_game_id` for one of a person; the other one is None.
+    Raises `NotOnLadder` for an unknown game, and for one that is not over.
     """
     ended_games = select(_person_games.c.id).where(
         _person_games.c.game_id == game_id, _person_games.c.record.is_not(None)
     )
     person_game_id = connection.execute(ended_games).scalar()
     if person_game_id is not None:
-        return {"person_game_id": person_game_id}
+        return {"seq": None, "person_game_id": person_game_id}
     seq = connection.execute(select(_games.c.seq).where(_games.c.game_id == game_id)).scalar()
     if seq is None:
         raise no_such_game(game_id)
-    return {"seq": seq}
+    return {"seq": seq, "person_game_id": None}
 
 
 def _reusable_analysis(
-    connection: Connection, game: dict[str, int], plan: AnalysisPlan
+    connection: Connection, newest_first: Select[Any], plan: AnalysisPlan
 ) -> Row[Any] | None:
-    """Return the row of an analysis of the game that waits, runs, or is done by this plan.
+    """Return an analysis that waits, runs, or has been made by this plan; None if there is none.
 
-    None if there is no such analysis. `game` is the reference that `_ended_game` returns.
+    newest_first  a query for the rows of a game's analyses
     """
-    ((column, value),) = game.items()
-    newest_first = _ANALYSES.where(_analyses.c[column] == value).order_by(_analyses.c.id.desc())
     for row in connection.execute(newest_first):
-        is_by_plan = (row.policy, row.settings) == (plan.policy, plan.settings)
         state = _TASKS.state(row)
-        if not state.is_final or (state is TaskState.DONE and is_by_plan):
+        if not state.is_final:
+            return row
+        is_by_plan = (row.policy, row.settings) == (plan.policy, plan.settings)
+        if state is TaskState.DONE and is_by_plan:
             return row
     return None
+
+
+def _tasks_ahead_of(connection: Connection, row: Row[Any]) -> dict[int, int]:
+    """Return the number of tasks before each waiting analysis, by its id.
+
+    It is empty if the analysis in this row does not wait, since nobody needs the numbers then.
+    """
+    return _TASKS.tasks_ahead(connection) if row.state is TaskState.QUEUED else {}
 
 
 def _request_times(connection: Connection, author_id: int, after_ms: int) -> Sequence[int]:
@@ -273,36 +300,36 @@ def _request_times(connection: Connection, author_id: int, after_ms: int) -> Seq
 
 
 def _analysis_by_id(
-    connection: Connection, analysis_id: int, current: CurrentPlan | None
+    connection: Connection, analysis_id: int, current_plan: CurrentPlan | None
 ) -> LadderAnalysis:
     """Return an analysis by its id. Raises `NotOnLadder` if there is none.
 
-    current  returns the present plan of the ladder; None marks no analysis as outdated
+    current_plan  returns the plan by which the ladder makes analyses now; an analysis by another
+                  plan is marked as outdated. None marks none.
     """
     row = connection.execute(_ANALYSES.where(_analyses.c.id == analysis_id)).first()
     if row is None:
         raise NotOnLadder(f"there is no analysis {analysis_id}")
-    places = _TASKS.places(connection) if row.state is TaskState.QUEUED else {}
-    return _analysis_of_row(row, places, current)
+    return _analysis_of_row(row, _tasks_ahead_of(connection, row), current_plan)
 
 
 def _analysis_of_row(
-    row: Row[Any], places: dict[int, int], current: CurrentPlan | None = None
+    row: Row[Any], tasks_ahead: dict[int, int], current_plan: CurrentPlan | None = None
 ) -> LadderAnalysis:
     """Return the analysis in a row of `_ANALYSES`.
 
-    places   the places of waiting analyses in the queue, by id (see `Tasks.places`)
-    current  returns the present plan of the ladder, so that an analysis by another plan is marked
-             as outdated; None marks none
+    tasks_ahead   the number of tasks before each waiting analysis, by its id
+    current_plan  returns the plan by which the ladder makes analyses now; a finished analysis by
+                  another plan is marked as outdated. None marks none.
     """
     is_outdated = False
-    if current is not None and row.state is TaskState.DONE:
-        is_outdated = AnalysisPlan(row.policy, row.settings) != current()
+    if current_plan is not None and row.state is TaskState.DONE:
+        is_outdated = AnalysisPlan(row.policy, row.settings) != current_plan()
     return LadderAnalysis(
         id=Int64(row.id),
         game_id=row.game_id,
         state=_TASKS.state(row),
-        ahead=places.get(row.id, 0),
+        ahead=tasks_ahead.get(row.id, 0),
         policy=row.policy,
         outdated=is_outdated,
         reason=row.words or "",

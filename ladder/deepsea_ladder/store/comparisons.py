@@ -46,7 +46,7 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
-from deepsea_ladder.store.seasons import by_id, limits_now
+from deepsea_ladder.store.seasons import by_id, limits_now, seed_of
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
 _comparisons, _blocks = schema.comparisons, schema.comparison_blocks
@@ -77,14 +77,18 @@ class Comparisons(TaskLine[ComparisonLease]):
     ) -> list[StoredComparison]:
         """Return the comparisons of a season in the order in which they were planned.
 
-        versions  ids of versions; only comparisons of these are returned. None returns all.
+        Comparisons that cannot be read are left out.
+
+        versions  the ids of the compared versions; None returns the comparisons of all
         """
-        query = _COMPARISONS.where(_comparisons.c.season_id == season.id).order_by(
-            _comparisons.c.id
-        )
+        query = _COMPARISONS.where(_comparisons.c.season_id == season.id)
         if versions is not None:
             query = query.where(_comparisons.c.version_id.in_(versions))
-        return self._database.read_undamaged(query, _comparisons.c.id, _comparisons_of_rows)[0]
+        query = query.order_by(_comparisons.c.id)
+        comparisons, _ = self._database.read_undamaged(
+            query, _comparisons.c.id, _comparisons_of_rows
+        )
+        return comparisons
 
     def get(self, comparison_id: int) -> StoredComparison:
         """Return a comparison by its id. Raises `NotOnLadder` if there is none."""
@@ -97,41 +101,43 @@ class Comparisons(TaskLine[ComparisonLease]):
     # For runners
 
     def due(self) -> bool:
-        """Return True if there may be a comparison to lease now."""
+        """Return True if a runner may find a comparison to lease now.
+
+        It may be one that waits, one whose lease has expired, or one that is still to be planned.
+        """
         with self._database.read() as connection:
-            season_and_secret = _open_season(connection)
-            if season_and_secret is None:
+            season = _open_season(connection)
+            if season is None:
                 return False
-            season, _ = season_and_secret
             now_ms = now(connection)
             if _cpu_ms_left_this_hour(connection, now_ms) <= 0:
                 return False
-            expired = _TASKS.is_running & (schema.tasks.c.until <= now_ms)
-            leasable = _leasable(season, or_(_TASKS.is_waiting, expired))
+            is_expired = _TASKS.is_running & (schema.tasks.c.until <= now_ms)
+            leasable = _leasable(season, or_(_TASKS.is_waiting, is_expired))
             if connection.execute(leasable).first() is not None:
                 return True
             return any(self._missing_comparisons(connection, season))
 
-    def _order(self, connection: Connection, now_ms: int) -> list[int]:
+    def _leasable_in_order(self, connection: Connection, now_ms: int) -> list[int]:
         """Return the ids of the comparisons that can be leased, the next one first.
 
         Authors take turns, and for each author the comparison with the least CPU time so far comes
         first. Before that, this ends the comparisons of outdated versions and plans those that
         current versions lack.
         """
-        season_and_secret = _open_season(connection)
-        if season_and_secret is None:
+        season = _open_season(connection)
+        if season is None:
             return []
-        season, secret = season_and_secret
-        outdated = _comparisons.c.version_id.not_in(_CURRENT_VERSIONS)
-        for row in connection.execute(_COMPARISONS.where(_TASKS.is_waiting, outdated)).all():
+        is_outdated = _comparisons.c.version_id.not_in(_CURRENT_VERSIONS)
+        outdated = connection.execute(_COMPARISONS.where(_TASKS.is_waiting, is_outdated)).all()
+        for row in outdated:
             _supersede(connection, row.id, now_ms)
         for plan in self._missing_comparisons(connection, season):
-            _add_comparison(connection, season, secret, plan, now_ms)
+            _add_comparison(connection, season, plan, now_ms)
         if _cpu_ms_left_this_hour(connection, now_ms) <= 0:
             return []
         waiting = connection.execute(_leasable(season, _TASKS.is_waiting))
-        return _TASKS.order(connection, [(row.id, row.author_id) for row in waiting])
+        return _TASKS.leasing_order(connection, [(row.id, row.author_id) for row in waiting])
 
     def _missing_comparisons(self, connection: Connection, season: StoredSeason) -> Iterator[_Plan]:
         """Yield the comparisons of a season that current versions of active bots still need.
@@ -178,16 +184,16 @@ class Comparisons(TaskLine[ComparisonLease]):
                 if (current.version_id, name) not in existing:
                     yield current, opponent, name
 
-    def _read(
+    def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> ComparisonLease:
-        """Return the lease of a waiting comparison, with its blocks so far and its CPU time.
+        """Return a waiting comparison as the lease that `owner`, its new runner, will get.
 
-        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        The lease has the blocks that were played before, and the CPU time that may still be used.
+        Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
         """
-        row = connection.execute(
-            select(_comparisons).where(_comparisons.c.id == task.subject)
-        ).one()
+        query = select(_comparisons).where(_comparisons.c.id == task.subject)
+        row = connection.execute(query).one()
         season, _ = by_id(connection, row.season_id)
         limit_ms = limits_now(connection).verdict_seconds * 1000
         cpu_ms_left_of_version = limit_ms - _used_cpu_ms(connection, row)
@@ -267,48 +273,49 @@ class Comparisons(TaskLine[ComparisonLease]):
             return True
 
 
-def _open_season(connection: Connection) -> tuple[StoredSeason, bytes] | None:
-    """Return the newest open season without a tournament, and the secret of its seed.
+def _open_season(connection: Connection) -> StoredSeason | None:
+    """Return the season in which versions are compared now: the newest open one, no tournament's.
 
     None if there is no such season, if it is paused, or if comparisons are switched off.
     """
     table = schema.seasons
-    newest = (
+    newest_open = (
         select(table.c.id)
         .where(table.c.closed_at.is_(None), table.c.tournament.is_(None))
         .order_by(table.c.id.desc())
+        .limit(1)
     )
-    season_id = connection.execute(newest.limit(1)).scalar()
+    season_id = connection.execute(newest_open).scalar()
     if season_id is None:
         return None
-    season, secret = by_id(connection, season_id)
-    limits = limits_now(connection)
-    if season.paused_at is not None or limits.verdict_seconds == 0:
+    season, _ = by_id(connection, season_id)
+    are_switched_off = limits_now(connection).verdict_seconds == 0
+    if season.paused_at is not None or are_switched_off:
         return None
-    return season, secret
+    return season
 
 
-def _add_comparison(
-    connection: Connection, season: StoredSeason, secret: bytes, plan: _Plan, now_ms: int
-) -> None:
-    """Store a planned comparison, and its task for runners."""
-    version, opponent, panel = plan
-    # A version has the same luck against all opponents. The season's secret keeps it unpredictable.
-    text = f"comparison:{version.name} v{version.number}"
+def _add_comparison(connection: Connection, season: StoredSeason, plan: _Plan, now_ms: int) -> None:
+    """Store a planned comparison without any blocks, and a task for runners to play it."""
+    version, opponent, panel_name = plan
+    # The seed follows from the version, so that it has the same luck against all opponents, and
+    # from the season's secret seed, so that nobody can predict it.
+    version_text = f"comparison:{version.name} v{version.number}"
+    season_seed = seed_of(connection, season.id)
+    seed = hashlib.sha256(season_seed + version_text.encode()).hexdigest()[:24]
     standing = ComparisonStanding(margin=season.settings.verdicts.margin)
-    seed = hashlib.sha256(secret + text.encode()).hexdigest()[:24]
     statement = insert(_comparisons).values(
         season_id=season.id,
         author_id=version.author_id,
         version_id=version.version_id,
         other_id=opponent.version_id,
-        panel=panel,
+        panel=panel_name,
         seed=seed,
         cpu_ms=0,
         standing=msgspec.json.encode(standing).decode(),
     )
-    task = {"subject": insert_row(connection, statement), "author_id": version.author_id}
-    _TASKS.add(connection, now_ms, [task])
+    comparison_id = insert_row(connection, statement)
+    _TASKS.add(connection, now_ms, [{"subject": comparison_id, "author_id": version.author_id}])
 
 
 def _supersede(connection: Connection, comparison_id: int, now_ms: int) -> None:
@@ -324,25 +331,33 @@ def _end_if_complete(
     row           the comparison
     block_number  the number of the block, from 0
     is_decided    True if the block has led to a verdict
-
-    A version has CPU time for all its comparisons together. Once it is used, those that wait end as
-    well, and one that another runner plays ends with its next block.
     """
     season, _ = by_id(connection, row.season_id)
-    blocks, limits = season.settings.verdicts.blocks, limits_now(connection)
-    played_blocks = block_number + 1
+    block_limit = season.settings.verdicts.blocks
     if is_decided:
         _TASKS.end(connection, row.id, now_ms, TaskState.DECIDED)
-    elif played_blocks >= blocks:
-        words = f"the {blocks} blocks that the season gives it are played"
-        _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=words)
-    if _used_cpu_ms(connection, row) >= limits.verdict_seconds * 1000:
-        words = f"the {limits.verdict_seconds} s that a version gets are used"
-        is_this = (_comparisons.c.id == row.id) & _TASKS.is_running
-        query = _COMPARISONS.with_only_columns(_comparisons.c.id)
-        query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this))
-        for comparison_id in connection.execute(query).scalars().all():
-            _TASKS.end(connection, comparison_id, now_ms, TaskState.SPENT, words=words)
+    elif block_number + 1 >= block_limit:
+        reason = f"the {block_limit} blocks that the season gives it are played"
+        _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=reason)
+    limit_s = limits_now(connection).verdict_seconds
+    if _used_cpu_ms(connection, row) >= limit_s * 1000:
+        reason = f"the {limit_s} s that a version gets are used"
+        _end_comparisons_of_version(connection, row, reason, now_ms)
+
+
+def _end_comparisons_of_version(
+    connection: Connection, row: Row[Any], reason: str, now_ms: int
+) -> None:
+    """End a comparison, and all that wait of the same version, since its CPU time is used.
+
+    A version has CPU time for all its comparisons together. One that another runner plays ends
+    later, with its next block.
+    """
+    is_this = (_comparisons.c.id == row.id) & _TASKS.is_running
+    query = _COMPARISONS.with_only_columns(_comparisons.c.id)
+    query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this))
+    for comparison_id in connection.execute(query).scalars().all():
+        _TASKS.end(connection, comparison_id, now_ms, TaskState.SPENT, words=reason)
 
 
 def _is_of_same_version(row: Row[Any]) -> ColumnElement[bool]:
@@ -366,16 +381,17 @@ def _cpu_ms_left_this_hour(connection: Connection, now_ms: int) -> int:
     return limits.verdict_seconds_per_hour * 1000 - used_ms
 
 
-def _leasable(season: StoredSeason, has_state: ColumnElement[bool]) -> Select[tuple[int, int]]:
-    """Return a query for the ids and authors of comparisons that a runner may lease.
+def _leasable(season: StoredSeason, can_be_leased: ColumnElement[bool]) -> Select[tuple[int, int]]:
+    """Return a query for the ids and authors of a season's comparisons that a runner may lease.
 
-    Those are of current versions of active bots. Those with the least CPU time so far come first.
+    Only comparisons of current versions of active bots are played. Those that have used the least
+    CPU time come first.
 
-    has_state  the condition of their tasks
+    can_be_leased  the condition on their tasks
     """
     query = _COMPARISONS.with_only_columns(_comparisons.c.id, _comparisons.c.author_id)
     is_active = _comparisons.c.version_id.in_(_ACTIVE_VERSIONS)
-    query = query.where(_comparisons.c.season_id == season.id, is_active, has_state)
+    query = query.where(_comparisons.c.season_id == season.id, is_active, can_be_leased)
     return query.order_by(_comparisons.c.cpu_ms, _comparisons.c.id)
 
 
@@ -409,13 +425,17 @@ def _comparisons_of_rows(
 
 
 def _comparison_of_row(row: Row[Any], versions: Mapping[int, BotVersion]) -> StoredComparison:
-    """Return the comparison in a row of `_COMPARISONS`. Raises `StoreDamaged`.
+    """Return the comparison in a row of `_COMPARISONS`.
 
-    versions  the versions in the row, by id
+    Raises `StoreDamaged` if its standing cannot be read.
+
+    versions  the two versions of the comparison, by id
     """
+    # The errors of JSON that is malformed, has wrong types, or is nested too deeply.
+    unreadable = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
     try:
         standing = _read_standing(row.standing)
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+    except unreadable as error:
         raise StoreDamaged(f"comparison {row.id} is damaged: {error}") from None
     return StoredComparison(
         version=versions[row.version_id],

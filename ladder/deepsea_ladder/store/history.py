@@ -200,9 +200,9 @@ class History(StorePart):
         game_filter  conditions that the games have to meet
         before       only games with a lower sequence number
         """
-        return self.numbered(self.newest(limit, season, game_filter, before=before))
+        return self.by_numbers(self.newest_numbers(limit, season, game_filter, before=before))
 
-    def newest(
+    def newest_numbers(
         self,
         limit: int,
         season: StoredSeason | None = None,
@@ -238,9 +238,9 @@ class History(StorePart):
         seqs = select(_seats.c.seq).where(*is_of_version).order_by(_seats.c.seq.desc())
         newest = seqs.limit(limit).subquery()
         with_faults = seqs.where(schema.HAS_FAULTS).limit(faulty).subquery()
-        return self.numbered(union_all(select(newest.c.seq), select(with_faults.c.seq)))
+        return self.by_numbers(union_all(select(newest.c.seq), select(with_faults.c.seq)))
 
-    def outcomes(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
+    def results_by_game(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
         """Return the results of every seat of a season's games, by game id."""
         query = (
             select(_games.c.game_id, _seats)
@@ -262,7 +262,7 @@ class History(StorePart):
             raise no_such_game(game_id)
         return games[0]
 
-    def since(self, seq: int, limit: int) -> list[GameLine]:
+    def games_after(self, seq: int, limit: int) -> list[GameLine]:
         """Return the first games of all seasons after a sequence number, in their order.
 
         Games that cannot be read are left out. The list is empty only if there are no later games
@@ -273,10 +273,10 @@ class History(StorePart):
         games, damage = self._database.read_undamaged(query, _games.c.seq, _lines)
         if damage and not games:
             # All of these are damaged: go on behind them. Sequence numbers have no gaps.
-            return self.since(seq + len(damage), limit)
+            return self.games_after(seq + len(damage), limit)
         return games
 
-    def before(self, seq: int) -> list[Rating | None]:
+    def ratings_before(self, seq: int) -> list[Rating | None]:
         """Return the rating of each version before a game, by seat.
 
         None stands for a version whose first game of the season this was.
@@ -393,7 +393,7 @@ class History(StorePart):
             newest = sorted({*newest, *seqs.scalars()}, reverse=True)[:limit]
         return newest
 
-    def numbered(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
+    def by_numbers(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
         """Return the games with these sequence numbers, the newest first.
 
         Games that cannot be read are left out. Games never change, so the numbers may have been

@@ -85,11 +85,11 @@ _TASKS_OF_GAMES = (
 _EXPIRED_TASKS = (
     _TASKS_OF_GAMES.where(GAMES.is_running, _IS_TASK_OF_SEASON, _tasks.c.until <= bindparam("now"))
     .order_by(_tasks.c.until, _tasks.c.subject)
-    .limit(bindparam("most"))
+    .limit(bindparam("limit"))
 )
 # A rotation has few jobs. With the state in the query, a database may read all that wait instead.
 _TASKS_OF_ROTATION = _TASKS_OF_GAMES.where(
-    _IS_JOB_OF_SEASON, _jobs.c.rotation == bindparam("of"), is_sound()
+    _IS_JOB_OF_SEASON, _jobs.c.rotation == bindparam("rotation"), is_sound()
 ).order_by(_jobs.c.shift)
 _FIRST_WAITING_TASK = (
     _TASKS_OF_GAMES.where(GAMES.is_waiting, _IS_TASK_OF_SEASON)
@@ -305,13 +305,17 @@ class Jobs(TaskQueue):
     def _end_expired_leases(
         self, connection: Connection, season: StoredSeason, now_ms: int, limit: int
     ) -> list[Row[Any]]:
-        """End up to `limit` expired leases, and return the games of them that wait again.
+        """End up to `limit` expired leases of a season, and return the games that now wait again.
 
-        The others were quarantined after too many failures, or cancelled.
+        A game is left out if it was quarantined instead, after too many failures, or cancelled.
         """
-        parameters = {"season": season.id, "now": now_ms, "most": limit}
-        tasks = connection.execute(_EXPIRED_TASKS, parameters).all()
-        return [task for task in tasks if self._lose(connection, task, now_ms) is TaskState.QUEUED]
+        parameters = {"season": season.id, "now": now_ms, "limit": limit}
+        waiting_tasks = []
+        for task in connection.execute(_EXPIRED_TASKS, parameters).all():
+            new_state = self._end_lost_lease(connection, task, now_ms)
+            if new_state is TaskState.QUEUED:
+                waiting_tasks.append(task)
+        return waiting_tasks
 
     def _lease(
         self,
@@ -362,7 +366,7 @@ class Jobs(TaskQueue):
         connection.execute(_INSERT_ATTEMPT, attempt)
         return job
 
-    def lose_all(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
+    def end_lost_leases(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
         """Let the games of a runner that died wait again, and return their number.
 
         No failure is counted: the end of a runner with many games is hardly the fault of each.
@@ -375,7 +379,7 @@ class Jobs(TaskQueue):
         end_attempt(connection, task, task.attempt, AttemptEnd.HANDED_BACK, reason, now_ms)
         super()._hand_back(connection, task, now_ms, reason)
 
-    def _lose(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
+    def _end_lost_lease(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
         words = f"the lease of {task.owner} expired"
         end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, now_ms)
         return self.count_failure(connection, task, words, now_ms)
@@ -388,7 +392,9 @@ class Jobs(TaskQueue):
     def _final_reason(self, reason: str, failures: int) -> str:
         return f"failed {failures} times, last: {reason}"
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
+    def _record_final_failure(
+        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+    ) -> None:
         note(connection, now_ms, AuditKind.QUARANTINED, game_id_of(connection, task), words)
 
     def renew(self, jobs: Iterable[Job], seconds: float) -> int:
@@ -433,26 +439,33 @@ class Jobs(TaskQueue):
             return VoidReceipt(self.count_failure(connection, task, reason, now_ms), suspended)
 
     def requeue(self, game_id: str, actor: Actor = NOBODY) -> TaskState:
-        """Let a quarantined game wait again without failures, and return its new state.
+        """Let a quarantined game wait again with no failures counted, and return its new state.
 
-        Raises `NotOnLadder` if there is no such game, or if it is not quarantined.
+        It is cancelled instead if it must not be played any more. Raises `NotOnLadder` if there is
+        no such game, or if it is not quarantined.
         """
         with self._database.write() as connection:
             query = _TASKS_OF_GAMES.where(_jobs.c.game_id == game_id)
             task = connection.execute(query).first()
             if task is None or task.state is not TaskState.QUARANTINED:
-                state = f"is {task.state}" if task else "is not known"
+                state = "is not known" if task is None else f"is {task.state}"
                 raise NotOnLadder(f"game {game_id!r} {state}; only quarantined ones are requeued")
             return _requeue(connection, task, now(connection), actor)
 
     def requeue_all(self, actor: Actor = NOBODY) -> int:
-        """Let all quarantined games wait again, and return how many do; others are cancelled."""
+        """Let all quarantined games wait again, and return how many now do.
+
+        Those that must not be played any more are cancelled instead.
+        """
         query = _TASKS_OF_GAMES.where(_tasks.c.state == TaskState.QUARANTINED)
+        waiting_count = 0
         with self._database.write() as connection:
-            now_ms, tasks = now(connection), connection.execute(query).all()
-            return [_requeue(connection, task, now_ms, actor) for task in tasks].count(
-                TaskState.QUEUED
-            )
+            now_ms = now(connection)
+            for task in connection.execute(query).all():
+                new_state = _requeue(connection, task, now_ms, actor)
+                if new_state is TaskState.QUEUED:
+                    waiting_count += 1
+        return waiting_count
 
 
 def _active_versions(connection: Connection, rotations: Sequence[Rotation]) -> dict[int, bool]:
@@ -465,7 +478,8 @@ def _active_versions(connection: Connection, rotations: Sequence[Rotation]) -> d
 def _check_seating(season: Season, lineup: Seating, known: Container[int]) -> None:
     """Raise `StoreError` if a season cannot play this line-up of version ids.
 
-    known  the ids of versions that exist
+    That is the case for a wrong number of seats, for a version in two seats, and for an id that is
+    not among the `known` ones.
     """
     if len(lineup) not in season.seats:
         raise StoreError(
@@ -497,12 +511,13 @@ def _insert_lineups(
 def _next_task(
     connection: Connection, season: StoredSeason, rotation: int | None
 ) -> Row[Any] | None:
-    """Return the next waiting game for a worker, one of `rotation` if possible; None if none waits.
+    """Return the next game for a worker among the waiting ones of a season; None if none waits.
 
-    rotation  the rotation of the worker's last game, if it has played one
+    rotation  the rotation of the worker's last game, whose games come first, since its bots run
+              already; None if the worker has not played yet
     """
     if rotation is not None:
-        parameters = {"season": season.id, "of": rotation}
+        parameters = {"season": season.id, "rotation": rotation}
         for task in connection.execute(_TASKS_OF_ROTATION, parameters).all():
             if task.state is TaskState.QUEUED:
                 return task
@@ -528,28 +543,34 @@ class Queue(StorePart):
         return self.counts_of([season])[season.id]
 
     def counts_of(self, seasons: Sequence[StoredSeason]) -> dict[int, QueueCounts]:
-        """Return the numbers of jobs by state, by season id; quick however many are done."""
-        season_id, state = _tasks.c.season_id, _tasks.c.state
-        is_of_seasons = season_id.in_([season.id for season in seasons])
-        has_no_result = state.in_((TaskState.QUARANTINED, TaskState.CANCELLED))
-        query = (
-            select(season_id, state, func.count())
-            .where(GAMES.is_of_kind, is_of_seasons, has_no_result)
-            .group_by(season_id, state)
+        """Return the numbers of each season's jobs by state, by season id.
+
+        This is quick however many jobs are done: the season itself has their number.
+        """
+        columns = _tasks.c
+        is_of_seasons = columns.season_id.in_([season.id for season in seasons])
+        is_set_aside = columns.state.in_((TaskState.QUARANTINED, TaskState.CANCELLED))
+        set_aside_query = (
+            select(columns.season_id, columns.state, func.count())
+            .where(GAMES.is_of_kind, is_of_seasons, is_set_aside)
+            .group_by(columns.season_id, columns.state)
         )
-        games = select(schema.seasons.c.id, schema.seasons.c.games)
+        done_query = select(schema.seasons.c.id, schema.seasons.c.games)
         with self._database.read() as connection:
-            load_of = loads(connection, now(connection), season_id, (TaskKind.GAME,), is_of_seasons)
-            count_of = {
-                (season, state): count for season, state, count in connection.execute(query)
+            load_by_season = loads(
+                connection, now(connection), columns.season_id, (TaskKind.GAME,), is_of_seasons
+            )
+            set_aside = {
+                (season_id, state): count
+                for season_id, state, count in connection.execute(set_aside_query)
             }
-            done = {row.id: row.games for row in connection.execute(games)}
+            done = {row.id: row.games for row in connection.execute(done_query)}
         return {
             season.id: QueueCounts(
-                **structs.asdict(load_of.get(season.id, NO_LOAD)),
+                **structs.asdict(load_by_season.get(season.id, NO_LOAD)),
                 done=done[season.id],
-                quarantined=count_of.get((season.id, TaskState.QUARANTINED), 0),
-                cancelled=count_of.get((season.id, TaskState.CANCELLED), 0),
+                quarantined=set_aside.get((season.id, TaskState.QUARANTINED), 0),
+                cancelled=set_aside.get((season.id, TaskState.CANCELLED), 0),
             )
             for season in seasons
         }
@@ -565,8 +586,8 @@ class Queue(StorePart):
         with self._database.read() as connection:
             return _last_number(connection, season)
 
-    def arranged(self, season: StoredSeason) -> list[QueuedJob]:
-        """Return all jobs of the season in the order of their numbers, whatever their state."""
+    def all_jobs(self, season: StoredSeason) -> list[QueuedJob]:
+        """Return all jobs of a season, in any state, in the order of their numbers."""
         is_of_season = _jobs.c.season_id == season.id
         query = _TASKS_OF_GAMES.where(is_of_season).order_by(_jobs.c.number)
         with self._database.read() as connection:
@@ -584,34 +605,42 @@ class Queue(StorePart):
         ]
 
     def for_pairing(self, season: StoredSeason, rotations: int, *, after: int = 0) -> PairingQueue:
-        """Return the season's newest line-ups and pending games; quick however many jobs there are.
+        """Return what the pairing of a season needs: its newest line-ups and its pending games.
+
+        This is quick however many jobs the season has.
 
         rotations  the largest number of newest rotations to return
         after      the number of the last rotation that the caller has already
         """
         with self._database.read() as connection:
-            last = _last_rotation(connection, season)
-            parameters = {"season": season.id, "after": max(after, last - rotations)}
-            seats = connection.execute(_VERSIONS_OF_ROTATIONS_AFTER, parameters).all()
-            # One look into an index for each version, so that old jobs are not read.
+            last_rotation = _last_rotation(connection, season)
+            parameters = {"season": season.id, "after": max(after, last_rotation - rotations)}
+            recent_rows = connection.execute(_VERSIONS_OF_ROTATIONS_AFTER, parameters).all()
+            # These queries look into an index once for each version, and read no old jobs.
             query = _LAST_ROTATION_OF_CURRENT_VERSIONS
             if season.settings.pairing.former_versions:
                 query = _LAST_ROTATION_OF_VERSIONS
-            playing = connection.execute(query, {"season": season.id}).all()
+            version_rows = connection.execute(query, {"season": season.id}).all()
             pending = connection.execute(_PENDING_GAMES_OF_VERSIONS, {"season": season.id}).all()
-            return PairingQueue(
-                rotations=last,
-                recent_lineups=[
-                    frozenset(row.version_id for row in group)
-                    for _, group in groupby(seats, key=lambda row: row.rotation)
-                ],
-                bots={row.version_id: (row.bot_id, row.author_id) for row in (*seats, *playing)},
-                last_rotation={row.version_id: row.last_rotation for row in playing},
-                pending=dict(pending),
-            )
+        recent_lineups = [
+            frozenset(row.version_id for row in rows_of_rotation)
+            for _, rows_of_rotation in groupby(recent_rows, key=lambda row: row.rotation)
+        ]
+        return PairingQueue(
+            rotations=last_rotation,
+            recent_lineups=recent_lineups,
+            bots={
+                row.version_id: (row.bot_id, row.author_id) for row in (*recent_rows, *version_rows)
+            },
+            last_rotation={row.version_id: row.last_rotation for row in version_rows},
+            pending=dict(pending),
+        )
 
     def listed(self, season: StoredSeason | None, *states: TaskState) -> list[JobInfo]:
-        """Return the jobs in one of these states, of a season or of all, in their order."""
+        """Return the jobs in one of these states, in the order in which they were added.
+
+        season  the season of the jobs; None returns those of all seasons
+        """
         seasons = schema.seasons
         season_ids = select(seasons.c.id) if season is None else [season.id]
         query = (
@@ -641,9 +670,9 @@ class Queue(StorePart):
         ]
 
     def lost_counts(self) -> dict[int, Counter[AttemptEnd]]:
-        """Return how many attempts at games ended without a result, by season id and their end.
+        """Return how many attempts at games ended without a result, by season id and kind of end.
 
-        A season without such attempts has no entry.
+        A season without such attempts is missing.
         """
         with self._database.read() as connection:
             return lost_counts(connection)

@@ -110,7 +110,8 @@ class PersonGames(TaskLine[PersonGame]):
     def of_person(self, author_id: int | None, visitor: str | None, limit: int) -> list[PersonGame]:
         """Return up to `limit` games of a person, the newest first.
 
-        They are those of an author, or if `author_id` is None, those of a visitor's cookie.
+        author_id  the person's id as an author; None for a visitor
+        visitor    the cookie by which a visitor's games are known
         """
         is_own = _rows.c.author_id == author_id
         if author_id is None:
@@ -121,37 +122,38 @@ class PersonGames(TaskLine[PersonGame]):
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
         """Store a person's answer to a decision, so that a runner can continue the game.
 
-        An answer that comes too late is refused, but shows that a silent person is here again.
+        Raises `PersonGameError` if the decision is not due (any more). Even then, the answer shows
+        that a person who was silent is here again.
 
-        number  that of the decision in the game, counted from 0
-        whole   False for the first choices of an order, after which the person goes on choosing
-        Raises `PersonGameError` if another decision is due, or none.
+        number  the number of the decision in the game, from 0
+        action  the answer
+        whole   False for the first part of an answer that the person goes on choosing: it is
+                stored, but the game does not go on yet
         """
         with self._database.write() as connection:
             game, now_ms = _get(connection, game_id), now(connection)
             waits_for_person = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
             is_due = waits_for_person and number == len(game.decisions)
-            if is_due and whole:
+            if is_due:
                 _update_row(connection, game.id, answer=action, presence=Presence.HERE)
+            elif waits_for_person and game.presence is Presence.SILENT:
+                _update_row(connection, game.id, presence=Presence.HERE)
+            if is_due and whole:
                 self._wait_again(connection, _TASKS.get(connection, game.id), now_ms)
-                return
-            if is_due or (waits_for_person and game.presence is Presence.SILENT):
+            elif is_due or (waits_for_person and game.presence is Presence.SILENT):
                 # The person is here, and gets the whole time for the decision that is due.
-                values: dict[str, object] = {"answer": action} if is_due else {}
-                _update_row(connection, game.id, presence=Presence.HERE, **values)
                 until = now_ms + game.season.play.silent_seconds * 1000
                 _TASKS.put(connection, game.id, now_ms, until=until)
-            if is_due:
-                return
-        # Behind the transaction, which an exception would undo.
-        raise PersonGameError("that decision has been made already, or another one is due")
+        # Raised behind the transaction, which an exception would undo.
+        if not is_due:
+            raise PersonGameError("that decision has been made already, or another one is due")
 
     def leave(self, game_id: str, *, drop: bool = False) -> None:
-        """Store that the person has left, so that default actions are played to the game's end.
+        """Store that the person has left; default actions are played for the person from now on.
 
         Nothing happens if the game has ended.
 
-        drop  end the game at once instead; it is void
+        drop  True ends the game at once instead, as void
         """
         with self._database.write() as connection:
             row, now_ms = _row(connection, game_id), now(connection)
@@ -165,7 +167,8 @@ class PersonGames(TaskLine[PersonGame]):
                 _update_row(connection, row.id, answer="")  # the default action
                 _TASKS.end(connection, row.id, now_ms, TaskState.QUEUED)
             else:
-                # A runner has it or will lease it; readers are shown that the person left.
+                # A runner plays the game or will lease it. This counts as a change of the game, so
+                # that its pages show that the person has left.
                 _TASKS.put(connection, row.id, now_ms)
 
     # Called by runners
@@ -181,22 +184,24 @@ class PersonGames(TaskLine[PersonGame]):
         with self._database.read() as connection:
             return _count(connection, _TASKS.is_open)
 
-    def _order(self, connection: Connection, now_ms: int) -> Iterable[int]:
+    def _leasable_in_order(self, connection: Connection, now_ms: int) -> Iterable[int]:
         """Return the numbers of the games that a runner can continue now, the next one first.
 
-        Before that it decides for people who have been silent for too long: their games get the
-        default action, and wait for a runner.
+        Games of people who have been silent for too long are among them: before that, these games
+        get the default action as the person's answer, and then wait for a runner.
         """
-        silent = select(_task.subject).where(_has_silent_person(now_ms))
-        for game_number in connection.execute(silent).scalars().all():
+        silent_games = select(_task.subject).where(_has_silent_person(now_ms))
+        for game_number in connection.execute(silent_games).scalars().all():
             # A row with a damaged value refuses changes; the game is set aside when it is read.
             with suppress(IntegrityError):
                 _update_row(connection, game_number, answer="", presence=Presence.SILENT)
             _TASKS.end(connection, game_number, now_ms, TaskState.QUEUED)
-        return super()._order(connection, now_ms)
+        return super()._leasable_in_order(connection, now_ms)
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, now_ms: int) -> PersonGame:
-        """Return a game that waits for a runner as the lease that its new owner will get."""
+    def _read_lease(
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int
+    ) -> PersonGame:
+        """Return a waiting game as the lease that `owner`, its new runner, will get."""
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return replace(
             _read_game(connection, row),
@@ -207,10 +212,12 @@ class PersonGames(TaskLine[PersonGame]):
         )
 
     def ask(self, lease: PersonGame, decisions: Sequence[Decision]) -> bool:
-        """Store a game's decisions up to one of the person, and wait for that one.
+        """End a lease at a decision of the person, and wait for the person's answer.
 
-        If the person has left, the game waits for a runner instead, with the default action as the
-        answer. Returns False, and changes nothing, if the lease does not hold any more.
+        If the person has left, the game gets the default action as the answer, and waits for a
+        runner instead. Returns False, and changes nothing, if the lease does not hold any more.
+
+        decisions  all decisions of the game before that one
         """
         with self._database.write() as connection:
             if _TASKS.leased_task(connection, lease) is None:
@@ -218,16 +225,18 @@ class PersonGames(TaskLine[PersonGame]):
             now_ms = now(connection)
             query = select(_rows.c.presence).where(_rows.c.id == lease.id)
             presence = connection.execute(query).scalar_one()
-            # "" stands for the default action.
-            answer = "" if presence is Presence.LEFT else None
+            state = TaskState.ASKED
+            until: int | None = None
+            answer: str | None = None
+            if presence is Presence.LEFT:
+                state = TaskState.QUEUED
+                answer = ""  # the default action
+            elif presence is Presence.HERE:
+                until = now_ms + lease.season.play.silent_seconds * 1000
+            else:
+                until = now_ms + SILENT_MS
             text = msgspec.json.encode(decisions).decode()
             _update_row(connection, lease.id, decisions=text, answer=answer)
-            until, state = None, TaskState.QUEUED
-            if presence is not Presence.LEFT:
-                patience_ms = SILENT_MS
-                if presence is Presence.HERE:
-                    patience_ms = lease.season.play.silent_seconds * 1000
-                until, state = now_ms + patience_ms, TaskState.ASKED
             _TASKS.end(connection, lease.id, now_ms, state, until=until, failures=0, words=None)
             return True
 
@@ -282,7 +291,10 @@ def _read_game(connection: Connection, row: Row[Any]) -> PersonGame:
 def _versions_of_games(
     connection: Connection, rows: Sequence[Row[Any]]
 ) -> dict[int, list[BotVersion]]:
-    """Return the versions of games' bots in the order of their seats, by the games' numbers."""
+    """Return the versions of the bots in games, in the order of their seats, by game number.
+
+    rows  the games' own rows
+    """
     query = (
         SELECT_VERSIONS.join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
         .add_columns(_seats.c.person_game_id)
@@ -290,8 +302,8 @@ def _versions_of_games(
         .order_by(_seats.c.seat)
     )
     versions: dict[int, list[BotVersion]] = {row.id: [] for row in rows}
-    for version in connection.execute(query):
-        versions[version.person_game_id].append(version_of(version))
+    for row in connection.execute(query):
+        versions[row.person_game_id].append(version_of(row))
     return versions
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -83,8 +83,10 @@ class Submissions(TaskLine[SubmissionLease]):
     def check(self, new: NewSubmission, limits: RemoteLimits) -> Submission | None:
         """Check before an upload whether a submission may be added now.
 
-        Returns the submission that has this key already, or None if a new one may be added. Without
-        a digest in `new` no submission is searched for. Raises `KeyReused`, `LimitReached`, or
+        Returns the submission that was stored under the same key before; None if there is none, and
+        the new one may be added. Nothing is searched if `new` has no digest yet.
+
+        Raises `KeyReused` if the other submission has other bytes, `LimitReached`, or
         `SubmissionError` for another author's bot and after the end of submissions.
         """
         with self._database.read() as connection:
@@ -94,10 +96,13 @@ class Submissions(TaskLine[SubmissionLease]):
             return existing
 
     def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
-        """Add a submission with the parts of its archive, or return the one that has its key.
+        """Store a submission with its archive, and return it.
 
-        Raises the errors of `check`, and `SubmissionError` if the parts together do not have the
-        announced size.
+        If one with the same key is stored already, that one is returned, and nothing is stored.
+        Raises the errors of `check`, and `SubmissionError` for an archive of another size than
+        announced.
+
+        parts  the archive in pieces, in their order
         """
         with self._database.write() as connection:
             existing = _find_by_key(connection, new)
@@ -121,9 +126,9 @@ class Submissions(TaskLine[SubmissionLease]):
             return _get(connection, submission_id)
 
     def get(self, number: int, author_id: int | None = None) -> Submission:
-        """Return a submission by its number.
+        """Return a submission by its number. Raises `NotOnLadder` if there is none.
 
-        Raises `NotOnLadder` if there is none, or if an author is given and it is another's.
+        author_id  the submission has to be this author's; None allows any
         """
         with self._database.read() as connection:
             return _get(connection, number, author_id)
@@ -141,28 +146,30 @@ class Submissions(TaskLine[SubmissionLease]):
             return submissions_left(limits, times, now_ms)
 
     def by_author(self) -> dict[str, AuthorSubmissions]:
-        """Return the number, the newest and the newest refused submission of each author, by name.
+        """Return a summary of each author's submissions, by the author's name.
 
+        It has their number, the newest one, and the newest refused one (None if there is none).
         Authors without submissions, or whose newest one cannot be read, are missing.
         """
         is_refused = _task.state.in_((TaskState.REFUSED, TaskState.FAILED))
         query = _SELECT.with_only_columns(
             func.count().label("number"),
-            func.max(_rows.c.id).label("newest"),
-            func.max(case((is_refused, _rows.c.id))).label("refused"),
+            func.max(_rows.c.id).label("newest_id"),
+            func.max(case((is_refused, _rows.c.id))).label("refused_id"),
         )
         with self._database.read() as connection:
-            counts = connection.execute(query.group_by(_rows.c.author_id)).all()
-        ids = {number for row in counts for number in (row.newest, row.refused)}
-        newest_and_refused = _SELECT.where(_rows.c.id.in_(ids - {None}))
-        submissions, _ = self._database.read_undamaged(newest_and_refused, _rows.c.id, _submissions)
+            author_rows = connection.execute(query.group_by(_rows.c.author_id)).all()
+        shown_ids = {row.newest_id for row in author_rows}
+        shown_ids |= {row.refused_id for row in author_rows if row.refused_id is not None}
+        shown = _SELECT.where(_rows.c.id.in_(shown_ids))
+        submissions, _ = self._database.read_undamaged(shown, _rows.c.id, _submissions)
         by_id = {int(submission.id): submission for submission in submissions}
         by_author = {}
-        for row in counts:
-            newest = by_id.get(row.newest)
+        for row in author_rows:
+            newest = by_id.get(row.newest_id)
             if newest is not None:
-                refused = by_id.get(row.refused)
-                by_author[newest.author] = AuthorSubmissions(row.number, newest, refused)
+                newest_refused = by_id.get(row.refused_id)
+                by_author[newest.author] = AuthorSubmissions(row.number, newest, newest_refused)
         return by_author
 
     def queue(self) -> list[Submission]:
@@ -180,20 +187,24 @@ class Submissions(TaskLine[SubmissionLease]):
 
     # Called by runners
 
-    def _order(self, connection: Connection, now_ms: int) -> Iterator[int]:
+    def _leasable_in_order(self, connection: Connection, now_ms: int) -> list[int]:
         """Return the ids of submissions that may be checked now, the next one first.
 
         Authors take turns, and an author has at most one submission checked at a time.
         """
-        busy_authors, waiting = _TASKS.busy(connection), _TASKS.line(connection)
-        author_of = dict(waiting)
-        order = _TASKS.order(connection, waiting)
-        return (submission for submission in order if author_of[submission] not in busy_authors)
+        busy_authors = _TASKS.authors_of_leased(connection)
+        waiting = _TASKS.waiting_line(connection)
+        author_of_submission = dict(waiting)
+        return [
+            submission_id
+            for submission_id in _TASKS.leasing_order(connection, waiting)
+            if author_of_submission[submission_id] not in busy_authors
+        ]
 
-    def _read(
+    def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> SubmissionLease:
-        """Return a waiting submission as the lease that its new owner will get."""
+        """Return a waiting submission as the lease that `owner`, its new runner, will get."""
         row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,
@@ -262,7 +273,7 @@ class Submissions(TaskLine[SubmissionLease]):
             version = accept(
                 connection, lease.author_id, bot, bundle.name, bundle.digest, packed, now_ms, by
             )
-            return _end(
+            return _store_verdict(
                 connection,
                 lease,
                 now_ms,
@@ -282,14 +293,16 @@ class Submissions(TaskLine[SubmissionLease]):
         bot: str = "",
         digest: str = "",
     ) -> bool:
-        """Refuse a submission. Returns False if the lease does not hold any more.
+        """Refuse a submission, and store why, for its author.
+
+        Returns False, and changes nothing, if the lease does not hold any more.
 
         took_ms  time of the check, which counts for the author's limit
-        bot      the bot's name in its files, if they were read
-        digest   that of its files, if they were read
+        bot      the bot's name in its files; "" if they could not be read
+        digest   the digest of the files; "" if they could not be read
         """
         with self._database.write() as connection:
-            return _end(
+            return _store_verdict(
                 connection,
                 lease,
                 now(connection),
@@ -304,12 +317,12 @@ class Submissions(TaskLine[SubmissionLease]):
             )
 
     def fail(self, lease: SubmissionLease, reason: str, took_ms: int = 0) -> TaskState | None:
-        """Report a check that ended without a verdict, and return the submission's new state.
+        """Count a check that ended without a verdict, and return the submission's new state.
 
-        It waits again, or has failed after too many attempts. None if the lease does not hold any
-        more; then nothing changes.
+        The submission waits again, or has failed after too many such checks. Returns None, and
+        changes nothing, if the lease does not hold any more.
 
-        took_ms  time of the check that counts for the author's limit, if it was the bot's fault
+        took_ms  time of the check if the bot caused its failure, to count for the author's limit
         """
         with self._database.write() as connection:
             task = _TASKS.leased_task(connection, lease)
@@ -325,7 +338,9 @@ class Submissions(TaskLine[SubmissionLease]):
         _update_row(connection, task.subject, games=0)
         return super()._wait_again(connection, task, now_ms, **values)
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
+    def _record_final_failure(
+        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+    ) -> None:
         """Store for the author that the ladder could not check it, and remove the archive."""
         reason = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
         remedy = "submit it again later, or ask whoever runs the ladder"
@@ -339,43 +354,46 @@ def _update_row(connection: Connection, submission_id: int, **values: object) ->
 
 
 def _find_by_key(connection: Connection, new: NewSubmission) -> Submission | None:
-    """Return the author's submission that has this key, or None.
+    """Return the submission that the author has stored under the same key; None if there is none.
 
-    Raises `KeyReused` if its archive has other bytes.
+    With the same key an upload can be repeated, and is stored once. Raises `KeyReused` if the
+    stored archive has other bytes than the new one.
     """
-    has_key = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
-    row = connection.execute(_SELECT.where(*has_key)).first()
+    is_same_key = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
+    row = connection.execute(_SELECT.where(*is_same_key)).first()
     if row is None:
         return None
-    if (row.sha256, row.size) != (new.sha256, new.size):
+    is_same_archive = row.sha256 == new.sha256 and row.size == new.size
+    if not is_same_archive:
         raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return _submission(row, _TASKS.places(connection))
+    return _submission(row, _TASKS.tasks_ahead(connection))
 
 
 def _get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
-    """Return a submission by its id.
+    """Return a submission by its number. Raises `NotOnLadder` if there is none.
 
-    Raises `NotOnLadder` if there is none, or if an author is given and it is another's.
+    author_id  the submission has to be this author's; None allows any
     """
     row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
-    if row is None or author_id not in (None, row.author_id):
+    is_of_another = row is not None and author_id is not None and row.author_id != author_id
+    if row is None or is_of_another:
         raise NotOnLadder(f"there is no submission {number} of yours")
-    places = {}
-    if row.state is TaskState.QUEUED:  # else nothing is ahead of it
-        places = _TASKS.places(connection)
-    return _submission(row, places)
+    tasks_ahead = {}
+    if row.state is TaskState.QUEUED:  # else no task is ahead of it
+        tasks_ahead = _TASKS.tasks_ahead(connection)
+    return _submission(row, tasks_ahead)
 
 
 def _submissions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Submission]:
     """Return the submissions of rows of `_SELECT`."""
-    places = _TASKS.places(connection)
-    return [_submission(row, places) for row in rows]
+    tasks_ahead = _TASKS.tasks_ahead(connection)
+    return [_submission(row, tasks_ahead) for row in rows]
 
 
-def _submission(row: Row[Any], places: dict[int, int]) -> Submission:
+def _submission(row: Row[Any], tasks_ahead: dict[int, int]) -> Submission:
     """Return the submission of a row of `_SELECT`. Raises `StoreDamaged` if it cannot be read.
 
-    places  the number of tasks before each waiting submission, by its id
+    tasks_ahead  the number of tasks before each waiting submission, by its id
     """
     try:
         log = tuple(str(line) for line in json.loads(row.log or "[]"))
@@ -386,7 +404,7 @@ def _submission(row: Row[Any], places: dict[int, int]) -> Submission:
         bot=row.bot,
         author=row.author,
         state=_TASKS.state(row),
-        ahead=places.get(row.id, 0),
+        ahead=tasks_ahead.get(row.id, 0),
         games=row.games,
         of_games=row.of_games,
         version=row.version,
@@ -405,8 +423,8 @@ def _check_new(
 ) -> None:
     """Raise an error if a submission may not be added now.
 
-    `SubmissionError` is raised after the end of submissions and for another author's bot,
-    `LimitReached` at a limit. There are no limits for commands on the ladder's machine.
+    It is `SubmissionError` after the end of submissions and for another author's bot, and
+    `LimitReached` at a limit. Commands on the ladder's machine have no limits.
     """
     check_window(connection, now_ms, new.author_id)
     admissible(
@@ -421,9 +439,9 @@ def _check_new(
 
 
 def _submission_times(connection: Connection, author_id: int, now_ms: int) -> Sequence[int]:
-    """Return the times of an author's submissions within the last day, ascending.
+    """Return the times of an author's submissions within the last day, the oldest first.
 
-    Those by commands on the ladder's machine do not count.
+    Submissions by commands on the ladder's machine are left out.
     """
     times = select(_rows.c.created_at).where(
         _counts_for_limits(author_id), _rows.c.created_at > now_ms - DAY_MS
@@ -437,46 +455,56 @@ def _counts_for_limits(author_id: int) -> ColumnElement[bool]:
 
 
 def _usage(connection: Connection, author_id: int, now_ms: int) -> Usage:
-    """Return the figures of an author's submissions, and of everybody's, to compare with limits."""
+    """Return what an author uses now of the things that limits are set for.
+
+    These are open submissions, stored bytes, and checks within the last hour; and the number of
+    submissions of all authors that wait.
+    """
     is_counted = _counts_for_limits(author_id)
-    sizes = select(func.count(), func.coalesce(func.sum(_rows.c.size), 0)).select_from(_rows)
-    sizes = sizes.join(schema.tasks, _task.subject == _rows.c.id).where(is_counted, IS_OPEN)
-    open_submissions, open_bytes = connection.execute(sizes).one()
-    # The time is compared below: with it in the query, SQLite would begin with all checks.
-    checks = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
-    checks = checks.where(is_counted, _rows.c.took_ms > 0)
-    waiting = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
+    open_query = (
+        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0))
+        .select_from(_rows)
+        .join(schema.tasks, _task.subject == _rows.c.id)
+        .where(is_counted, IS_OPEN)
+    )
+    open_count, open_bytes = connection.execute(open_query).one()
+    checks_query = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
+    checks_query = checks_query.where(is_counted, _rows.c.took_ms > 0)
+    # The time is compared here: with it in the query, SQLite would begin with everybody's checks.
+    checks_of_last_hour = [
+        (changed_at, took_ms)
+        for changed_at, took_ms in connection.execute(checks_query)
+        if changed_at > now_ms - HOUR_MS
+    ]
+    waiting_query = select(func.count()).select_from(schema.tasks).where(_TASKS.is_waiting)
     return Usage(
-        open=open_submissions,
+        open=open_count,
         times=_submission_times(connection, author_id, now_ms),
         archives=archive_bytes(connection, author_id) + int(open_bytes),
-        waiting=connection.execute(waiting).scalar_one(),
-        checks=sorted(
-            (changed_at, took_ms)
-            for changed_at, took_ms in connection.execute(checks)
-            if changed_at > now_ms - HOUR_MS
-        ),
+        waiting=connection.execute(waiting_query).scalar_one(),
+        checks=sorted(checks_of_last_hour),
     )
 
 
-def _end(
+def _store_verdict(
     connection: Connection,
     lease: SubmissionLease,
     now_ms: int,
     took_ms: int,
     state: TaskState,
-    **verdict: object,
+    **columns: object,
 ) -> bool:
-    """Store a verdict on a submission, and remove its archive.
+    """Store the verdict on a submission, remove its archive, and end the lease.
 
     Returns False, and changes nothing, if the lease does not hold any more.
 
     took_ms  time of the check, which counts for the author's limit
-    verdict  new values of the submission's columns
+    state    the verdict: accepted or refused
+    columns  new values of columns of the submission
     """
     if _TASKS.leased_task(connection, lease) is None:
         return False
-    _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **verdict)
+    _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **columns)
     _TASKS.end(connection, lease.id, now_ms, state)
     _remove_archive(connection, lease.id)
     return True
@@ -488,9 +516,9 @@ def _remove_archive(connection: Connection, submission_id: int) -> None:
 
 
 def bots_of_strangers(connection: Connection) -> list[str]:
-    """Return the names of active bots that were submitted over the network, sorted.
+    """Return the sorted names of active bots that were submitted over the network.
 
-    They need a sandbox: anybody may have submitted them.
+    Anybody may have submitted them, so they must be played in a sandbox.
     """
     names = (
         select(schema.bots.c.name)

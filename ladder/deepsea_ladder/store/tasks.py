@@ -113,10 +113,10 @@ def _is_sound_in_sqlite(*_: Any, **__: Any) -> str:
 
 @compiles(is_sound, "postgresql")
 def _is_sound_in_postgresql(*_: Any, **__: Any) -> str:
-    """Return the SQL of `is_sound` for PostgreSQL.
+    """Return the SQL of `is_sound` for PostgreSQL, where the condition is always true.
 
-    It is always true: PostgreSQL stores no value of another type, no text that is not UTF-8, and no
-    word that a CHECK forbids. Numbers out of range do not matter for leases.
+    PostgreSQL refuses to store values of another type, texts that are not UTF-8, and words that a
+    CHECK forbids. It does store numbers out of range, but these disturb no lease.
     """
     return "true"
 
@@ -161,13 +161,14 @@ class Tasks:
         )
 
     def join(self, query: Select[Any], subject: Column[Any]) -> Select[Any]:
-        """Return a query of rows of the kind's own table, with the columns of each row's task.
+        """Add the columns of each row's task to a query of the kind's own table, and return it.
 
         subject  the id column of the kind's own table
         """
+        is_task_of_row = and_(self.is_of_kind, _columns.subject == subject)
         # An outer join makes SQLite look up the task of each row. With an inner join it may begin
         # with all tasks of the kind, even if the query selects few rows.
-        return query.add_columns(
+        return query.outerjoin(_tasks, is_task_of_row).add_columns(
             _columns.state,
             _columns.attempt,
             _columns.failures,
@@ -175,7 +176,7 @@ class Tasks:
             _columns.until,
             _columns.words,
             _columns.changed_at,
-        ).outerjoin(_tasks, and_(self.is_of_kind, _columns.subject == subject))
+        )
 
     def state(self, row: Row[Any]) -> TaskState:
         """Return the state in a row of a query of `join`.
@@ -187,11 +188,12 @@ class Tasks:
         return TaskState(row.state)
 
     def add(self, connection: Connection, now_ms: int, rows: Sequence[dict[str, Any]]) -> None:
-        """Add tasks that wait for a runner.
+        """Add tasks, which then wait for a runner.
 
-        rows  each has the task's `subject` and the columns that differ from their usual values
+        rows  for each task the values of its columns: `subject`, the id of the task's row in the
+              kind's own table, and those that differ from the defaults below
         """
-        usual_values = {
+        defaults = {
             "season_id": None,
             "priority": 0,
             "author_id": None,
@@ -201,7 +203,7 @@ class Tasks:
             "created_at": now_ms,
             "changed_at": now_ms,
         }
-        connection.execute(self._insert_task, [usual_values | row for row in rows])
+        connection.execute(self._insert_task, [defaults | row for row in rows])
 
     def get(self, connection: Connection, subject: int) -> Row[Any]:
         """Return the row of a task. Raises `NoResultFound` if there is none."""
@@ -262,46 +264,51 @@ class Tasks:
 
     # The waiting line, in which authors take turns; 0 stands for the ladder's own machine.
 
-    def line(self, connection: Connection) -> list[tuple[int, int]]:
-        """Return (subject, author id) of the tasks that wait, the oldest first."""
+    def waiting_line(self, connection: Connection) -> list[tuple[int, int]]:
+        """Return the subject and the author id of each waiting task, the oldest first."""
         query = select(_columns.subject, _columns.author_id).where(self.is_waiting)
         # Sorted here: SQLite would rather read all tasks in their order than sort a few.
         return sorted((row.subject, row.author_id or 0) for row in connection.execute(query))
 
-    def busy(self, connection: Connection) -> list[int]:
-        """Return the author ids of the leased tasks, one for each task."""
+    def authors_of_leased(self, connection: Connection) -> list[int]:
+        """Return the author id of each leased task; an author may occur several times."""
         query = select(_columns.author_id).where(self.is_running)
         return [author or 0 for author in connection.execute(query).scalars()]
 
-    def order(self, connection: Connection, waiting: Sequence[tuple[int, int]]) -> list[int]:
+    def leasing_order(
+        self, connection: Connection, waiting: Sequence[tuple[int, int]]
+    ) -> list[int]:
         """Return the subjects of waiting tasks in the order in which they will be leased.
 
-        waiting  (subject, author id), the oldest first
+        Authors take turns. The order depends on when a task of each author was last begun, and on
+        the tasks that are leased now.
+
+        waiting  the subject and the author id of each waiting task, the oldest first
         """
-        authors = sorted({author for _, author in waiting})
-        query = (
+        author_ids = sorted({author_id for _, author_id in waiting})
+        last_begun = (
             select(_columns.author_id, func.max(_columns.began_at).label("began_at"))
             .where(
                 self.is_of_kind,
-                _columns.author_id.in_(authors),
+                _columns.author_id.in_(author_ids),
                 _columns.began_at.is_not(None),
             )
             .group_by(_columns.author_id)
         )
-        last_starts = {row.author_id: row.began_at for row in connection.execute(query)}
-        return order_of_checks(waiting, last_starts, self.busy(connection))
+        last_begun_ms = {row.author_id: row.began_at for row in connection.execute(last_begun)}
+        return order_of_checks(waiting, last_begun_ms, self.authors_of_leased(connection))
 
-    def places(self, connection: Connection) -> dict[int, int]:
-        """Return the number of tasks before each waiting one, by its subject.
+    def tasks_ahead(self, connection: Connection) -> dict[int, int]:
+        """Return for each waiting task, by its subject, the number of tasks that come before it.
 
-        Leased tasks count as before all of them.
+        Those are the leased ones, and the waiting ones that will be leased earlier.
         """
-        waiting = self.line(connection)
+        waiting = self.waiting_line(connection)
         if not waiting:
             return {}
-        leased = len(self.busy(connection))
-        subjects = self.order(connection, waiting)
-        return {subject: place for place, subject in enumerate(subjects, leased)}
+        leased_count = len(self.authors_of_leased(connection))
+        subjects = self.leasing_order(connection, waiting)
+        return {subject: ahead for ahead, subject in enumerate(subjects, start=leased_count)}
 
 
 def _lease_parameters(lease: Lease) -> dict[str, Any]:
@@ -362,45 +369,52 @@ class TaskQueue(StorePart):
 
         The tasks wait again, and no attempt counts as failed.
 
-        lease    the only lease to give up; by default all of the runner's
+        owner    the name of the runner
+        lease    the only lease to give up; None gives up all of the runner's
         reason   stored with an attempt at a game
         besides  leases that the runner keeps
         """
-        kept_subjects = {other.id for other in besides}
+        kept_subjects = {kept.id for kept in besides}
         with self._database.write() as connection:
-            tasks = [
-                task
-                for task in self.tasks.tasks_of_owner(connection, owner)
-                if task.subject not in kept_subjects
-                and (lease is None or (task.subject, task.attempt) == (lease.id, lease.attempt))
-            ]
-            return self.hand_back_all(connection, tasks, reason)
+            tasks = self.tasks.tasks_of_owner(connection, owner)
+            if lease is not None:
+                subject_and_attempt = (lease.id, lease.attempt)
+                tasks = [
+                    task for task in tasks if (task.subject, task.attempt) == subject_and_attempt
+                ]
+            given_up = [task for task in tasks if task.subject not in kept_subjects]
+            return self.hand_back_all(connection, given_up, reason)
 
     def hand_back_all(
         self, connection: Connection, tasks: Sequence[Row[Any]], reason: str | None = None
     ) -> int:
-        """Let leased tasks wait again, in a transaction of the caller; returns their number."""
+        """Let leased tasks wait again without counting a failure, and return their number.
+
+        This runs in a transaction of the caller.
+        """
         now_ms = now(connection)
         for task in tasks:
             self._hand_back(connection, task, now_ms, reason)
         return len(tasks)
 
-    def lose_all(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
-        """End leases of a runner that died, in a transaction of the caller; returns their number.
+    def end_lost_leases(self, connection: Connection, tasks: Sequence[Row[Any]]) -> int:
+        """End the leases of tasks whose runner died, and return their number.
 
-        Each counts as a failed attempt, unless the kind says otherwise.
+        Each counts as a failed attempt; a subclass may decide otherwise. This runs in a transaction
+        of the caller.
         """
         now_ms = now(connection)
         for task in tasks:
-            self._lose(connection, task, now_ms)
+            self._end_lost_lease(connection, task, now_ms)
         return len(tasks)
 
     def count_failure(
         self, connection: Connection, task: Row[Any], reason: str, now_ms: int
     ) -> TaskState:
-        """Count a failed attempt at a task, in a transaction of the caller.
+        """Count a failed attempt at a task, and return the task's new state.
 
-        The task waits again, or has failed for good after too many attempts. Returns its new state.
+        The task waits again, or fails for good if this was one failure too many. This runs in a
+        transaction of the caller.
         """
         failures = task.failures + 1
         if failures >= self.tasks.rules.most_failures(self._policy):
@@ -413,12 +427,15 @@ class TaskQueue(StorePart):
     def _set_failed(
         self, connection: Connection, task: Row[Any], reason: str, now_ms: int, **values: object
     ) -> None:
-        """Store that a task has failed for good, with its reason and other columns."""
+        """Store that a task has failed for good, and why.
+
+        values  new values of further columns of the task
+        """
         words = printable(reason, schema.LONGEST_NOTE)
         state = self.tasks.rules.failed
         self.tasks.end(connection, task.subject, now_ms, state, words=words, **values)
         with suppress(IntegrityError):  # a row with a damaged value refuses other changes, too
-            self._give_up(connection, task, words, now_ms)
+            self._record_final_failure(connection, task, words, now_ms)
 
     # Hooks of the kinds
 
@@ -428,27 +445,37 @@ class TaskQueue(StorePart):
         """Let a task wait again that its runner gives up."""
         self._wait_again(connection, task, now_ms)
 
-    def _lose(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
-        """End a lease whose runner died or did not renew it, and return the task's new state."""
+    def _end_lost_lease(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
+        """End a lease whose runner died or did not renew it, and return the task's new state.
+
+        This counts as a failed attempt at the task.
+        """
         return self.count_failure(connection, task, f"the runner {task.owner} was lost", now_ms)
 
     def _wait_again(
         self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
-        """Let a leased task wait again, with new values of other columns; returns its new state."""
+        """Let a leased task wait again, and return its new state.
+
+        values  new values of further columns of the task
+        """
         self.tasks.end(connection, task.subject, now_ms, TaskState.QUEUED, **values)
         return TaskState.QUEUED
 
     def _final_reason(self, reason: str, failures: int) -> str:
         """Return the reason to store for a task that has failed for good.
 
-        reason    the reason of its last failure
-        failures  the number of its failures
+        Here it is that of the last failure; a subclass may add the number of failures to it.
         """
         return reason
 
-    def _give_up(self, connection: Connection, task: Row[Any], words: str, now_ms: int) -> None:
-        """Write the changes of other tables that follow when a task has failed for good."""
+    def _record_final_failure(
+        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+    ) -> None:
+        """Write to other tables that a task has failed for good; a hook, which does nothing here.
+
+        words  the stored reason
+        """
 
 
 class TaskLine(TaskQueue, Generic[_Lease]):
@@ -473,19 +500,21 @@ class TaskLine(TaskQueue, Generic[_Lease]):
         Expired leases of others end first, so that their tasks can be leased again. A task that
         cannot be read is marked as failed, and the next one is tried.
 
-        only  the subject of the only task to lease, whatever waits before it
+        owner  the name of the runner
+        only   the subject of the only task that may be leased, even if others wait before it; None
+               allows any
         """
         with self._database.write() as connection:
             now_ms = now(connection)
             for task in self.tasks.expired(connection, now_ms):
-                self._lose(connection, task, now_ms)
-            for subject in self._order(connection, now_ms):
-                if only not in (None, subject):
+                self._end_lost_lease(connection, task, now_ms)
+            for subject in self._leasable_in_order(connection, now_ms):
+                if only is not None and subject != only:
                     continue
                 task = self.tasks.get(connection, subject)
                 try:
                     with self._database.translating_errors():
-                        lease = self._read(connection, task, owner, now_ms)
+                        lease = self._read_lease(connection, task, owner, now_ms)
                 except UNREADABLE_TASK as error:
                     damage = error.damage if isinstance(error, StoreDamaged) else error
                     self._set_failed(connection, task, f"it cannot be read: {damage}", now_ms)
@@ -500,9 +529,9 @@ class TaskLine(TaskQueue, Generic[_Lease]):
             return self.tasks.renew(connection, lease, now(connection), seconds)
 
     def fail(self, lease: _Lease, reason: str) -> TaskState | None:
-        """Report a failed attempt, and return the task's new state.
+        """Count a failed attempt at a leased task, and return the task's new state.
 
-        None if the lease does not hold any more; then nothing changes.
+        Returns None, and changes nothing, if the lease does not hold any more.
         """
         with self._database.write() as connection:
             task = self.tasks.leased_task(connection, lease)
@@ -512,14 +541,16 @@ class TaskLine(TaskQueue, Generic[_Lease]):
 
     # Hooks of the kinds
 
-    def _order(self, connection: Connection, now_ms: int) -> Iterable[int]:
+    def _leasable_in_order(self, connection: Connection, now_ms: int) -> Iterable[int]:
         """Return the subjects of the tasks that may be leased now, the next one first."""
-        return self.tasks.order(connection, self.tasks.line(connection))
+        return self.tasks.leasing_order(connection, self.tasks.waiting_line(connection))
 
-    def _read(self, connection: Connection, task: Row[Any], owner: str, now_ms: int) -> _Lease:
+    def _read_lease(
+        self, connection: Connection, task: Row[Any], owner: str, now_ms: int
+    ) -> _Lease:
         """Return a waiting task as the lease that its new owner will get.
 
-        Raises one of `UNREADABLE_TASK` if its rows are damaged.
+        Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
         """
         raise NotImplementedError
 
@@ -541,27 +572,33 @@ class AllTasks(StorePart):
         with self._database.read() as connection:
             return sorted(connection.execute(query.distinct()).scalars())
 
-    def rest(self, owner: str, reason: str, seconds: float) -> None:
-        """Store that a runner does nothing on purpose, for `seconds` from now.
+    def note_rest(self, owner: str, reason: str, seconds: float) -> None:
+        """Store that a runner pauses on purpose, for `seconds` from now, and why.
 
         Until then the ladder does not count as stalled. The runner may call this as often as it
-        likes: with the same reason it writes only once in a third of that time.
+        likes: nothing is written if it gave the same reason a short time ago.
         """
-        words, duration_ms = printable(reason, schema.LONGEST_NOTE), round(1000 * seconds)
-        is_same = and_(_rests.c.owner == owner, _rests.c.words == words)
+        stored_reason = printable(reason, schema.LONGEST_NOTE)
+        duration_ms = round(1000 * seconds)
+        # A note is renewed when a third of its time is over, so that it never runs out.
+        fresh_remainder_ms = duration_ms * 2 // 3
         with self._database.read() as connection:
-            is_fresh = _rests.c.until > now(connection) + duration_ms * 2 // 3
-            if connection.execute(select(_rests.c.owner).where(is_same, is_fresh)).first():
+            fresh_note = select(_rests.c.owner).where(
+                _rests.c.owner == owner,
+                _rests.c.words == stored_reason,
+                _rests.c.until > now(connection) + fresh_remainder_ms,
+            )
+            if connection.execute(fresh_note).first() is not None:
                 return
         with self._database.write() as connection:
             now_ms = now(connection)
-            is_replaced = or_(_rests.c.owner == owner, _rests.c.until <= now_ms)
-            connection.execute(delete(_rests).where(is_replaced))
-            values = {"owner": owner, "until": now_ms + duration_ms, "words": words}
+            is_outdated = or_(_rests.c.owner == owner, _rests.c.until <= now_ms)
+            connection.execute(delete(_rests).where(is_outdated))
+            values = {"owner": owner, "until": now_ms + duration_ms, "words": stored_reason}
             connection.execute(insert(_rests), values)
 
     def end_rest(self, owner: str) -> None:
-        """Remove the stored rest of a runner that works again or has ended."""
+        """Remove the stored pause of a runner that works again or has ended."""
         with self._database.write() as connection:
             connection.execute(delete(_rests).where(_rests.c.owner == owner))
 
@@ -576,11 +613,14 @@ class AllTasks(StorePart):
                 for queue in self._queues
             )
 
-    def lose(self, owner: str) -> int:
-        """End the leases of all kinds of a runner that died, and return their number."""
+    def end_leases_of_lost_runner(self, owner: str) -> int:
+        """End the leases of all kinds of a runner that died, and return their number.
+
+        Each counts as a failed attempt at its task, except for games.
+        """
         with self._database.write() as connection:
             return sum(
-                queue.lose_all(connection, queue.tasks.tasks_of_owner(connection, owner))
+                queue.end_lost_leases(connection, queue.tasks.tasks_of_owner(connection, owner))
                 for queue in self._queues
             )
 
@@ -659,11 +699,11 @@ def lost_counts(connection: Connection) -> dict[int, Counter[AttemptEnd]]:
 
 
 def give_back(connection: Connection, task: Row[Any], now_ms: int, **values: object) -> TaskState:
-    """Let a game wait again, or cancel it, and return the new state.
+    """Let a game wait again, or cancel it if it must not be played any more; return its new state.
 
     It is cancelled if a bot of its line-up was taken out, or if its season was closed.
 
-    values  new values of other columns of the task
+    values  new values of further columns of the task
     """
     seats, versions, bots = schema.job_seats, schema.bot_versions, schema.bots
     bot_taken_out = connection.execute(
@@ -674,12 +714,13 @@ def give_back(connection: Connection, task: Row[Any], now_ms: int, **values: obj
         .order_by(seats.c.seat)
     ).first()
     seasons = schema.seasons
-    closed_at = select(seasons.c.closed_at).where(seasons.c.id == task.season_id)
+    query = select(seasons.c.closed_at).where(seasons.c.id == task.season_id)
+    closed_at = connection.execute(query).scalar_one()
     state = TaskState.QUEUED
     if bot_taken_out is not None:
         state = TaskState.CANCELLED
         values["words"] = f"{bot_taken_out.name} is {bot_taken_out.state}"
-    elif connection.execute(closed_at).scalar_one() is not None:
+    elif closed_at is not None:
         state = TaskState.CANCELLED
         values["words"] = "the season was closed"
     GAMES.end(connection, task.subject, now_ms, state, **values)
@@ -687,17 +728,21 @@ def give_back(connection: Connection, task: Row[Any], now_ms: int, **values: obj
 
 
 def cancel_games_of(connection: Connection, bot_id: int, reason: str, now_ms: int) -> None:
-    """Cancel the waiting games of all versions of a bot. Games that are being played go on."""
+    """Cancel the waiting games in which a version of a bot has a seat.
+
+    Games that are being played go on.
+    """
     versions, seats = schema.bot_versions, schema.job_seats
-    version_ids = connection.execute(select(versions.c.id).where(versions.c.bot_id == bot_id))
-    has_seat = (
+    query = select(versions.c.id).where(versions.c.bot_id == bot_id)
+    version_ids = connection.execute(query).scalars().all()
+    bot_has_seat = (
         select(seats.c.job_id)
         .where(
-            seats.c.version_id.in_(version_ids.scalars().all()),
+            seats.c.version_id.in_(version_ids),
             seats.c.season_id == _tasks.c.season_id,
             seats.c.job_id == _tasks.c.subject,
         )
         .correlate(_tasks)
         .exists()
     )
-    GAMES.cancel_waiting(connection, now_ms, reason, has_seat)
+    GAMES.cancel_waiting(connection, now_ms, reason, bot_has_seat)
