@@ -87,18 +87,19 @@ class Bots(StorePart):
     """The bots of a ladder, their versions and their files."""
 
     def strikes(self, seasons: Sequence[StoredSeason]) -> dict[int, list[BotConduct]]:
-        """Return the conduct of active bots with games that count against them, by season id.
+        """Return how often newest games of active bots went wrong through them, by season id.
 
-        The bots of a season are sorted by name.
+        Bots without such games are left out. The bots of a season are sorted by name.
         """
         rules = self._policy.strikes
         by_season: dict[int, list[BotConduct]] = {season.id: [] for season in seasons}
         parameters = {"seasons": list(by_season), **_appearance_limits(rules)}
         with self._database.read() as connection:
             rows = connection.execute(_APPEARANCES_IN_SEASONS, parameters).all()
-            for (season_id, bot), bot_rows in groupby(rows, key=attrgetter("of_season", "bot")):
-                appearances = [_appearance_of_row(row) for row in bot_rows]
-                bot_conduct, _ = conduct(bot, appearances, rules)
+            season_and_bot = attrgetter("of_season", "bot")  # the rows are sorted by both
+            for (season_id, bot_name), rows_of_bot in groupby(rows, key=season_and_bot):
+                appearances = [_appearance_of_row(row) for row in rows_of_bot]
+                bot_conduct, _ = conduct(bot_name, appearances, rules)
                 if bot_conduct.spoiled or bot_conduct.voids:
                     by_season[season_id].append(bot_conduct)
         return by_season
@@ -106,9 +107,9 @@ class Bots(StorePart):
     def submit(
         self, name: str, author: str, bundle: BotBundle, actor: Actor = NOBODY
     ) -> BotVersion:
-        """Accept a bot without admission games and return its version.
+        """Accept a bot without admission games, and return its version.
 
-        A missing author is added. Files that are those of the current version make no new one.
+        A missing author is added. There is no new version if the current one has the same files.
         Raises the errors of `admissible` and `check_window`, and `AccountError` for an author who
         is blocked or anonymised.
         """
@@ -123,7 +124,7 @@ class Bots(StorePart):
     def withdraw(
         self, name: str, reason: str = "withdrawn by its author", actor: Actor = NOBODY
     ) -> LadderBot:
-        """Withdraw a bot for its author.
+        """Take a bot out of the ladder for its author, and return it.
 
         Raises `SubmissionError` for a bot that is disabled or suspended (see `bot_states`).
         """
@@ -158,14 +159,18 @@ class Bots(StorePart):
         return self._read_undamaged(query)[0]
 
     def damage_lines(self) -> list[str]:
-        """Return a line for each bot that `all` leaves out since one of its rows is damaged."""
+        """Return a line on the damage of each bot that `all` leaves out, since it cannot be read.
+
+        Either one of its rows is damaged, or its current version is missing.
+        """
         _, lines = self._read_undamaged(_CURRENT_BOTS)
         try:
             with self._database.read() as connection:
                 lines += bots_without_version(connection)
-        except StoreDamaged as error:  # the number of a version is damaged
+        except StoreDamaged as error:  # the number of a version cannot be read
             lines.append(str(error))
-        return list(dict.fromkeys(lines))  # bots of a damaged author have the same line
+        # All bots of an author whose row is damaged have the same line: show it once.
+        return list(dict.fromkeys(lines))
 
     def _read_undamaged(self, query: Select[Any]) -> tuple[list[LadderBot], list[str]]:
         """Return the bots that can be read, and a line of damage for each other one."""
@@ -179,13 +184,17 @@ class Bots(StorePart):
         return versions
 
     def with_versions(self, name: str) -> tuple[LadderBot, list[BotVersion]]:
-        """Return a bot and all its versions, the oldest first. Raises `NotOnLadder`."""
+        """Return a bot and all its versions, the oldest first.
+
+        Raises `NotOnLadder` if there is no bot of this name.
+        """
         query = SELECT_BOTS.where(schema.bots.c.name_key == names.key(name))
         with self._database.read() as connection:
             rows = connection.execute(query.order_by(schema.bot_versions.c.number)).all()
             if not rows:
                 raise _missing_bot(connection, name)
-        return _bot_of_row(rows[-1]), [version_of(row) for row in rows]
+        current_row = rows[-1]
+        return _bot_of_row(current_row), [version_of(row) for row in rows]
 
     def versions_of(self, ids: Sequence[int]) -> list[BotVersion]:
         """Return the versions with these ids, sorted by id."""
@@ -194,15 +203,19 @@ class Bots(StorePart):
         return [versions[version_id] for version_id in sorted(versions)]
 
     def shared_files(self) -> list[tuple[BotVersion, ...]]:
-        """Return groups of versions with the same files that belong to several authors.
+        """Return the versions whose files several authors have submitted, grouped by their files.
 
-        Each group begins with its oldest version, and groups are sorted by the ids of these.
+        Each group begins with its oldest version, and groups are in the order of these versions.
+        Versions that cannot be read are left out.
         """
+
+        def versions_of_rows(_: Connection, rows: Sequence[Row[Any]]) -> list[BotVersion]:
+            return [version_of(row) for row in rows]
+
+        version_id = schema.bot_versions.c.id
         query = SELECT_VERSIONS.where(schema.bot_versions.c.digest.in_(_SHARED_DIGESTS))
         versions, _ = self._database.read_undamaged(
-            query.order_by(schema.bot_versions.c.id),
-            schema.bot_versions.c.id,
-            lambda _, rows: [version_of(row) for row in rows],
+            query.order_by(version_id), version_id, versions_of_rows
         )
         by_digest: dict[str, list[BotVersion]] = {}
         for version in versions:
@@ -212,7 +225,7 @@ class Bots(StorePart):
     def archive(self, digest: str) -> bytes:
         """Return the packed files with this digest, which `bot_cache.unpack` can unpack.
 
-        Raises `NotOnLadder` if no version has them, and `StoreDamaged`.
+        Raises `NotOnLadder` if no version has them, and `StoreDamaged` if they are damaged.
         """
         table = schema.archives
         with self._database.read() as connection:
@@ -332,8 +345,9 @@ def _check_author(connection: Connection, author_id: int) -> None:
 def _check_isolation(connection: Connection) -> None:
     """Raise `SubmissionError` if an open season plays bots without a sandbox."""
     table = schema.seasons
-    opened = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
-    for season in map(Season.from_json, connection.execute(opened).scalars()):
+    open_seasons = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
+    for settings in connection.execute(open_seasons).scalars():
+        season = Season.from_json(settings)
         if season.isolation == "process":
             raise SubmissionError(
                 f"season {season.name} plays bots without a sandbox, so none are taken from afar",
@@ -342,12 +356,13 @@ def _check_isolation(connection: Connection) -> None:
 
 
 def _own_bot(connection: Connection, author_id: int, name: str) -> LadderBot | None:
-    """Return the author's bot with this name; None if there is no bot of this name.
+    """Return the author's bot with this name; None if no author has a bot of this name.
 
-    Raises `SubmissionError` if it is another author's.
+    Raises `SubmissionError` if another author has one.
     """
     query = _CURRENT_BOTS.where(schema.bots.c.name_key == names.key(name))
-    if (row := connection.execute(query).first()) is None:
+    row = connection.execute(query).first()
+    if row is None:
         return None
     if row.author_id != author_id:
         # The refusal is stored, so it must not name the author, who may be anonymised later.
@@ -365,45 +380,50 @@ def _check_number_of_bots(connection: Connection, author_id: int, limits: Remote
 def _check_files_of_other_bots(
     connection: Connection, author_id: int, name: str, digest: str
 ) -> None:
-    """Raise `SubmissionError` for files that another bot of the author has, unless it is withdrawn.
+    """Raise `SubmissionError` if another bot of the author has these files and is not withdrawn.
 
-    If that bot is active, there would be two equal ones; if it was disabled or suspended, it would
+    If that bot is active, there would be two equal ones. If it was disabled or suspended, it would
     come back under another name.
     """
-    query = _CURRENT_BOTS.where(
+    same_files = _CURRENT_BOTS.where(
         schema.bots.c.author_id == author_id,
         schema.bots.c.name_key != names.key(name),
         schema.bots.c.state != BotState.WITHDRAWN,
         schema.bot_versions.c.digest == digest,
-    )
-    if (row := connection.execute(query.order_by(schema.bots.c.id)).first()) is None:
+    ).order_by(schema.bots.c.id)
+    other_bot = connection.execute(same_files).first()
+    if other_bot is None:
         return
-    message = f"these files are those of {row.name!r}, which"
-    if row.state is BotState.ACTIVE:
+    if other_bot.state is BotState.ACTIVE:
+        state = "plays already"
         remedy = "withdraw that bot, or submit other files"
-        raise SubmissionError(f"{message} plays already", remedy)
-    remedy = "submit them under that name" if row.is_damaged else "submit other files"
-    raise SubmissionError(f"{message} is {row.state}: {row.reason}", remedy)
+    else:
+        state = f"is {other_bot.state}: {other_bot.reason}"
+        remedy = "submit them under that name" if other_bot.is_damaged else "submit other files"
+    raise SubmissionError(f"these files are those of {other_bot.name!r}, which {state}", remedy)
 
 
 def _store_files(connection: Connection, digest: str, packed: bytes) -> None:
     """Store the packed files of a version under their digest.
 
-    Nothing changes if another version has the same files already, unless the stored ones are
-    damaged: then they are replaced.
+    The same files are stored once for all versions that have them. If the stored ones are damaged,
+    they are replaced.
     """
     table = schema.archives
-    if not connection.execute(select(table.c.digest).where(table.c.digest == digest)).first():
+    has_digest = table.c.digest == digest
+    stored = connection.execute(select(table.c.digest).where(has_digest)).first()
+    if stored is None:
         connection.execute(insert(table).values(digest=digest, content=packed))
     elif _damage_of_files(connection, digest) is not None:
-        connection.execute(update(table).where(table.c.digest == digest).values(content=packed))
+        connection.execute(update(table).where(has_digest).values(content=packed))
 
 
 def _damage_of_files(connection: Connection, digest: str) -> Exception | None:
-    """Return the error on unpacking stored files; None if they are sound."""
+    """Unpack the stored files with this digest, and return the error; None if they are sound."""
     query = select(schema.archives.c.content).where(schema.archives.c.digest == digest)
+    content = connection.execute(query).scalar_one()
     try:
-        stored_files(zlib.decompress(connection.execute(query).scalar_one()), digest)
+        stored_files(zlib.decompress(content), digest)
     except (zlib.error, BundleDamaged, TypeError) as error:
         return error
     return None
@@ -412,14 +432,21 @@ def _damage_of_files(connection: Connection, digest: str) -> Exception | None:
 def enable(connection: Connection, name: str, now_ms: int, actor: Actor = NOBODY) -> None:
     """Make a bot active again, in the running transaction.
 
-    Its games so far no longer count as strikes: `pardoned_job` is the last of them.
+    Its games so far no longer count as strikes: the column `pardoned_job` has the id of the last
+    job that is forgiven.
     """
-    row = _bot_row(connection, name)
+    bot = _bot_row(connection, name)
     values = {**_ACTIVE_VALUES, "changed_at": now_ms, "pardoned_job": _LAST_JOB_ID}
-    connection.execute(update(schema.bots).where(schema.bots.c.id == row.bot_id).values(values))
-    words = f"was {row.state}: {row.reason}" if row.reason else f"was {row.state}"
+    connection.execute(update(schema.bots).where(schema.bots.c.id == bot.bot_id).values(values))
+    former_state = f"was {bot.state}: {bot.reason}" if bot.reason else f"was {bot.state}"
     note(
-        connection, now_ms, AuditKind.ENABLED, row.name, words, author_id=row.author_id, actor=actor
+        connection,
+        now_ms,
+        AuditKind.ENABLED,
+        bot.name,
+        former_state,
+        author_id=bot.author_id,
+        actor=actor,
     )
 
 
@@ -509,13 +536,14 @@ def _bot_row(connection: Connection, name: str) -> Row[Any]:
 
 
 def _missing_bot(connection: Connection, name: str) -> StoreError:
-    """Return the error for a bot without a row in `_CURRENT_BOTS`.
+    """Return the error for a bot that was not found together with its current version.
 
     It is `StoreDamaged` if the bot exists but its current version does not, else `NotOnLadder`.
     """
     is_named = schema.bots.c.name_key == names.key(name)
-    for damage in bots_without_version(connection, is_named):
-        return StoreDamaged(damage)
+    damage_lines = list(bots_without_version(connection, is_named))
+    if damage_lines:
+        return StoreDamaged(damage_lines[0])
     return NotOnLadder(f"there is no bot {name!r} on this ladder")
 
 
@@ -637,34 +665,34 @@ def suspend_strikers(
     cause: str,
     now_ms: int,
 ) -> tuple[str, ...]:
-    """Suspend bots with too many strikes in a season, and return their names.
+    """Suspend bots that too many games of a season count against, and return their names.
 
     version_ids  the versions with faults in the last game; only their bots are checked
-    cause        the words that name this game in the reason
+    cause        the words that name this game in the stored reason
     """
-    candidates = connection.execute(
-        _ACTIVE_BOTS.where(schema.bot_versions.c.id.in_(version_ids)).order_by(schema.bots.c.id)
-    ).all()
-    suspended = []
-    for bot in candidates:
+    is_suspect = schema.bot_versions.c.id.in_(version_ids)
+    suspects = connection.execute(_ACTIVE_BOTS.where(is_suspect).order_by(schema.bots.c.id)).all()
+    suspended_names = []
+    for bot in suspects:
         parameters = {"version": bot.version_id, "season": season_id, **_appearance_limits(rules)}
         rows = connection.execute(_APPEARANCES_OF_BOT, parameters)
-        _, reason = conduct(bot.name, [_appearance_of_row(row) for row in rows], rules)
-        if reason is not None:
-            words = f"{reason}, the last {cause}; fix it and submit it again, or enable it"
-            _take_out(connection, bot, BotDeed.STRIKE, words, now_ms)
-            suspended.append(str(bot.name))
-    return tuple(suspended)
+        appearances = [_appearance_of_row(row) for row in rows]
+        _, too_many = conduct(bot.name, appearances, rules)
+        if too_many is not None:
+            reason = f"{too_many}, the last {cause}; fix it and submit it again, or enable it"
+            _take_out(connection, bot, BotDeed.STRIKE, reason, now_ms)
+            suspended_names.append(str(bot.name))
+    return tuple(suspended_names)
 
 
 def suspend_damaged(
     connection: Connection, versions: Iterable[BotVersion], now_ms: int
 ) -> tuple[str, ...]:
-    """Suspend the bots of versions whose stored files are damaged, and return their names.
+    """Suspend the active bots whose current version has damaged files, and return their names.
 
-    A version that is not the current one of an active bot is left out.
+    versions  the versions whose files are checked; other than current ones are left out
     """
-    suspended = []
+    suspended_names = []
     for version in versions:
         damage = _damage_of_files(connection, version.digest)
         if damage is None:
@@ -674,18 +702,19 @@ def suspend_damaged(
         if bot is not None:
             reason = f"the stored files of {version.label} are damaged: {damage}; submit it again"
             _take_out(connection, bot, BotDeed.DAMAGE, reason, now_ms)
-            suspended.append(version.bot)
-    return tuple(suspended)
+            suspended_names.append(version.bot)
+    return tuple(suspended_names)
 
 
 def _appearance_of_row(row: Row[Any]) -> Appearance:
-    """Return the appearance of a bot in a row of `_APPEARANCES`.
+    """Return the appearance of a bot in a row of `_APPEARANCES`: its result, or a void attempt.
 
-    A row without a game is that of a void attempt. Raises `StoreDamaged` for a game in which the
-    bot's seat is missing.
+    Raises `StoreDamaged` for a game in which the bot's seat is missing.
     """
-    if row.game is None:
-        return Appearance(None, asked=row.void_seat == row.own_seat)
+    is_void = row.game is None
+    if is_void:
+        was_own_decision_due = row.void_seat == row.own_seat
+        return Appearance(None, asked=was_own_decision_due)
     if row.seq is None:
         raise StoreDamaged(f"table game_seats: seat {row.own_seat} of game {row.game} is missing")
     return Appearance(seat_result(row))
