@@ -90,7 +90,10 @@ class Store:
 
     @classmethod
     def open(cls, target: str | os.PathLike[str]) -> Store:
-        """Open a ladder. Raises `StoreError` if there is none, or if its schema is another one."""
+        """Open a ladder.
+
+        Raises `StoreError` if there is none, or if its schema is not that of this program.
+        """
         database = Database(target)
         try:
             migrate.check(database)

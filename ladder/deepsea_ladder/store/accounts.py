@@ -61,7 +61,7 @@ from deepsea_ladder.store.authors import (
     active_author,
     add_author,
     author_named,
-    check_spelling,
+    check_same_spelling,
     chosen_name,
     end_secrets,
     ensure_author,
@@ -86,12 +86,13 @@ class Accounts(StorePart):
     def make_codes(
         self, codes: Sequence[tuple[str, str]], days: int, actor: Actor
     ) -> list[CodeLine]:
-        """Store codes that expire after some days, and return their descriptions.
-
-        codes  for each code its digest and the name of its author; "" if anybody may redeem it
+        """Store codes, and return their descriptions.
 
         Missing authors are added. Raises `BundleError` for a name that is not allowed, and
         `AccountError` for an author who is blocked or anonymised; then no code is stored.
+
+        codes  for each code its digest and the name of its author; "" if anybody may redeem it
+        days   the days after which the codes expire
         """
         with self._database.write() as connection:
             now_ms = now(connection)
@@ -148,27 +149,31 @@ class Accounts(StorePart):
         with self._database.write() as connection:
             now_ms = now(connection)
             _delete_old_secrets(connection, now_ms)
-            state = select(_authors.c.state).where(_authors.c.id == author_id)
-            if connection.execute(state).scalar_one_or_none() != AuthorState.ACTIVE:
+            query = select(_authors.c.state).where(_authors.c.id == author_id)
+            state = connection.execute(query).scalar_one_or_none()
+            if state != AuthorState.ACTIVE:
                 raise AccountError("this author may not have a token")
-            if len(_valid_secrets(connection, SecretKind.TOKEN, author_id)) >= max_tokens:
+            valid_tokens = _valid_secrets(connection, SecretKind.TOKEN, author_id)
+            if len(valid_tokens) >= max_tokens:
                 raise AccountError(f"an author has at most {max_tokens} tokens; revoke one first")
             return _token_line(_add_token(connection, author_id, token, now_ms, actor))
 
     def admin_token(self, author: str, token: NewToken, actor: Actor) -> Caller:
-        """Make an author an admin and store a token of this author, who is added if missing.
+        """Make an author an admin, store a new token of this author, and return its holder.
 
-        author  the author's name; "" stands for `FIRST_ADMIN`
+        A missing author is added.
 
-        Raises `AccountError` for "" if an ordinary author has that name.
+        author  the author's name; "" stands for `FIRST_ADMIN`, unless an ordinary author has taken
+                that name: then `AccountError` is raised
         """
         with self._database.write() as connection:
             now_ms = now(connection)
             if not author:
+                author = FIRST_ADMIN
                 row = author_named(connection, FIRST_ADMIN)
                 if row is not None and row.role != Role.ADMIN:
                     raise AccountError(f"{row.name!r} is no admin; say who shall be: --author NAME")
-            author_id = ensure_author(connection, author or FIRST_ADMIN, now_ms)
+            author_id = ensure_author(connection, author, now_ms)
             make_admin(connection, author_id, now_ms, actor)
             return _caller(_add_token(connection, author_id, token, now_ms, actor))
 
@@ -244,22 +249,26 @@ class Accounts(StorePart):
         with self._database.write() as connection:
             now_ms = now(connection)
             is_secret = _secrets.c.id == secret_id
-            rows = connection.execute(_select_valid(kind, now_ms, author_id).where(is_secret))
-            if (row := rows.first()) is None:
+            query = _select_valid(kind, now_ms, author_id).where(is_secret)
+            secret = connection.execute(query).first()
+            if secret is None:
                 raise NotOnLadder(f"there is no such {kind}")
             if kind is SecretKind.TOKEN:
                 _check_admin_token_remains(connection, now_ms, actor, ending=is_secret)
-            end_secrets(connection, now_ms, or_(is_secret, _secrets.c.token_id == secret_id))
+            is_session_of_secret = _secrets.c.token_id == secret_id
+            end_secrets(connection, now_ms, or_(is_secret, is_session_of_secret))
             change = "ended" if kind is SecretKind.SESSION else "revoked"
-            _note_secret(connection, now_ms, row, change, actor)
+            _note_secret(connection, now_ms, secret, change, actor)
 
     def reset(self, author: str, digest: str, days: int, actor: Actor) -> CodeLine:
         """End all codes, tokens and sessions of an author, and store a code for a new token.
 
-        digest  that of the new code, which expires after some days
+        Returns the description of the code. Raises `AccountError` for an author who is blocked or
+        anonymised, and for the last admin with a token, unless the ladder's machine resets that
+        one.
 
-        Raises `AccountError` for an author who is blocked or anonymised, and for the last admin
-        with a token, unless the ladder's machine resets that one.
+        digest  the digest of the new code
+        days    the days after which it expires
         """
         with self._database.write() as connection:
             now_ms = now(connection)
@@ -273,7 +282,7 @@ class Accounts(StorePart):
     def holder_by_digest(self, kind: SecretKind, digest: str) -> Caller | None:
         """Return the holder of a token or session; None if it is not valid.
 
-        The store remembers the day on which a token was last used.
+        The day of the call is stored as that of the last use of a token.
         """
         with self._database.read() as connection:
             now_ms = now(connection)
@@ -282,9 +291,10 @@ class Accounts(StorePart):
             )
         if row is None:
             return None
-        day = now_ms - now_ms % DAY_MS
-        if kind is SecretKind.TOKEN and (row.last_used is None or row.last_used < day):
-            statement = update(_secrets).where(_secrets.c.id == row.id).values(last_used=day)
+        today_ms = now_ms - now_ms % DAY_MS  # the begin of the day in UTC
+        is_first_use_today = row.last_used is None or row.last_used < today_ms
+        if kind is SecretKind.TOKEN and is_first_use_today:
+            statement = update(_secrets).where(_secrets.c.id == row.id).values(last_used=today_ms)
             # A full disk must not keep the caller out.
             with suppress(StoreUnavailable), self._database.write() as connection:
                 connection.execute(statement)
@@ -298,10 +308,13 @@ class Accounts(StorePart):
     def checked_writes(
         self, check: Callable[[Caller | None], object], secret_id: int
     ) -> AbstractContextManager[None]:
-        """Begin each write of this thread with a check of the caller while the context is open.
+        """Check the caller again at the begin of each write of this thread, in this context.
 
-        check  gets the holder of the token or session with this id, or None if it is not valid by
-               then; if it raises, the write fails before it has changed anything
+        If the check raises, the write fails before it has changed anything.
+
+        check      called with the holder of the caller's token or session, or with None if that is
+                   not valid any more
+        secret_id  the id of the caller's token or session
         """
 
         def check_holder(connection: Connection) -> None:
@@ -310,14 +323,18 @@ class Accounts(StorePart):
         return self._database.checked_writes(check_holder)
 
     def end_all_secrets(self) -> int:
-        """End all codes, tokens and sessions after a restore from a backup; return their number."""
+        """End all codes, tokens and sessions, and return their number.
+
+        This is done after a restore from a backup, in which some may be valid that were revoked
+        later.
+        """
         with self._database.write() as connection:
             now_ms = now(connection)
-            count = end_secrets(connection, now_ms)
-            if count:
+            ended_count = end_secrets(connection, now_ms)
+            if ended_count > 0:
                 message = "codes, tokens and sessions have ended"
                 note(connection, now_ms, AuditKind.RESTORED, "ladder", message)
-        return count
+        return ended_count
 
 
 def _select_valid(kind: SecretKind, now_ms: int, author_id: int | None = None) -> Select[Any]:
@@ -353,18 +370,16 @@ def _valid_code(connection: Connection, digest: str) -> Row[Any]:
 def _valid_credential(
     connection: Connection, now_ms: int, *conditions: ColumnElement[bool]
 ) -> Row[Any] | None:
-    """Return the token or session that meets the conditions; None if it is not valid.
+    """Return the valid token or session that meets the conditions; None if there is none.
 
-    It is valid until it ends or expires, as long as its author is active.
+    One is valid until it is ended or expires, as long as its author is active.
     """
-    return connection.execute(
-        _SECRETS_WITH_AUTHORS.where(
-            *conditions,
-            _secrets.c.kind != SecretKind.CODE,
-            is_valid(now_ms),
-            _authors.c.state == AuthorState.ACTIVE,
-        )
-    ).first()
+    is_token_or_session = _secrets.c.kind != SecretKind.CODE
+    has_active_author = _authors.c.state == AuthorState.ACTIVE
+    query = _SECRETS_WITH_AUTHORS.where(
+        *conditions, is_token_or_session, is_valid(now_ms), has_active_author
+    )
+    return connection.execute(query).first()
 
 
 def _holder_by_id(connection: Connection, secret_id: int) -> Caller | None:
@@ -396,34 +411,35 @@ def _delete_old_secrets(connection: Connection, now_ms: int) -> None:
 def _add_secret(
     connection: Connection, kind: SecretKind, now_ms: int, **values: object
 ) -> Row[Any]:
-    """Store a secret and return its row of `_SECRETS_WITH_AUTHORS`.
+    """Store a secret, and return its row of `_SECRETS_WITH_AUTHORS`.
 
-    values  its columns; texts that are not given are empty
+    values  the values of its columns; columns of text are "" by default
     """
-    defaults = {"scopes": "", "label": "", "start": "", "address": ""}
-    statement = insert(_secrets).values({**defaults, **values, "kind": kind, "created_at": now_ms})
-    secret_id = insert_row(connection, statement)
+    row = {"scopes": "", "label": "", "start": "", "address": ""}
+    row |= {**values, "kind": kind, "created_at": now_ms}
+    secret_id = insert_row(connection, insert(_secrets).values(row))
     return connection.execute(_SECRETS_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
 
 
 def _add_code(
     connection: Connection, digest: str, author: str, now_ms: int, days: int, actor: Actor
 ) -> CodeLine:
-    """Store a code and return its description.
+    """Store a code, and return its description.
 
-    author  the author's name; a missing author is added. "" makes a code that anybody may redeem.
+    author  the name of its author, who is added if missing; "" makes a code that anybody may redeem
+    days    the days after which it expires
     """
+    author_id = None
     if author:
-        check_spelling(connection, author)
-    author_id = ensure_author(connection, author, now_ms) if author else None
-    expires_at = now_ms + days * DAY_MS
+        check_same_spelling(connection, author)
+        author_id = ensure_author(connection, author, now_ms)
     row = _add_secret(
         connection,
         SecretKind.CODE,
         now_ms,
         digest=digest,
         author_id=author_id,
-        expires_at=expires_at,
+        expires_at=now_ms + days * DAY_MS,
     )
     _note_secret(connection, now_ms, row, "made", actor)
     return _code_line(row)
@@ -451,19 +467,22 @@ def _add_token(
 def _note_secret(
     connection: Connection, now_ms: int, row: Row[Any], change: str, actor: Actor
 ) -> None:
-    """Add a change of a secret to the audit log.
+    """Add a change of a code, token or session to the audit log.
 
     The entry names a code by its id and a token by its first characters, never by the secret.
     """
-    subject = "anybody" if row.author_id is None else ""  # "" stands for the author of the entry
-    names_of_kinds = {SecretKind.CODE: f"code {row.id} ", SecretKind.TOKEN: f"{row.start}... "}
-    words = names_of_kinds.get(row.kind, "") + change
+    message = change
+    if row.kind == SecretKind.CODE:
+        message = f"code {row.id} {change}"
+    elif row.kind == SecretKind.TOKEN:
+        message = f"{row.start}... {change}"
+    is_for_anybody = row.author_id is None
     note(
         connection,
         now_ms,
         AuditKind(row.kind),
-        subject,
-        words,
+        subject="anybody" if is_for_anybody else "",  # "": the log shows the author's name instead
+        message=message,
         author_id=row.author_id,
         actor=actor,
     )

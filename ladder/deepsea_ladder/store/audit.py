@@ -73,16 +73,19 @@ class Audit(StorePart):
             ]
 
     def first_tokens(self) -> dict[str, datetime]:
-        """Return the time at which each author got the first token, by the author's name."""
-        table = schema.audit
+        """Return the time at which each author got a first token, by the author's name.
+
+        Authors who never had a token are missing.
+        """
+        entries, authors = schema.audit, _subject_authors
         query = (
-            select(_subject_authors.c.name, func.min(table.c.at))
-            .join(_subject_authors, _subject_authors.c.id == table.c.author_id)
-            .where(table.c.kind == AuditKind.TOKEN)
-            .group_by(_subject_authors.c.name)
+            select(authors.c.name, func.min(entries.c.at))
+            .join(authors, authors.c.id == entries.c.author_id)
+            .where(entries.c.kind == AuditKind.TOKEN)
+            .group_by(authors.c.name)
         )
         with self._database.read() as connection:
-            return {name: utc_time(at) for name, at in connection.execute(query)}
+            return {name: utc_time(first_ms) for name, first_ms in connection.execute(query)}
 
     def control_groups(self) -> str | None:
         """Return the description of the control groups of the newest run; None if there is none."""
@@ -98,20 +101,23 @@ class Audit(StorePart):
     def note_shortage(self, kind: AuditKind, subject: str, message: str) -> None:
         """Note that a machine on which games are played was short of memory or of a CPU.
 
-        kind     the shortage
-        subject  the task that failed or had to wait
+        kind     says which of both was short
+        subject  the name of the task that failed or had to wait
         """
         with self._database.write() as connection:
             note(connection, now(connection), kind, subject, message)
 
 
 def _control_groups(connection: Connection) -> str | None:
-    """Return the text of the newest entry on a run's control groups; None if there is none."""
+    """Return the text of the newest entry on a run's control groups; None if there is none.
+
+    Only the newest `LATEST_ENTRIES` entries of the log are searched.
+    """
     columns = schema.audit.c
-    entries = select(columns.id, columns.kind, columns.note).order_by(desc(columns.id))
-    newest = entries.limit(LATEST_ENTRIES).subquery().c
-    query = select(newest.note).where(newest.kind == AuditKind.RUNNER).order_by(desc(newest.id))
-    return connection.execute(query.limit(1)).scalar()
+    newest_first = select(columns.id, columns.kind, columns.note).order_by(desc(columns.id))
+    searched = newest_first.limit(LATEST_ENTRIES).subquery().c
+    on_runs = select(searched.note).where(searched.kind == AuditKind.RUNNER)
+    return connection.execute(on_runs.order_by(desc(searched.id)).limit(1)).scalar()
 
 
 def note(
@@ -126,8 +132,9 @@ def note(
 ) -> None:
     """Add an entry to the audit log, in the running transaction.
 
-    subject    the name of the bot, season, game or other thing; "" if the entry is about an author
-    message    the change in words; it may name nothing secret
+    subject    the name of the bot, season, game or other thing that was changed; "" if the entry is
+               about an author, whose present name is shown then
+    message    the change in words, without any secret
     author_id  the author whom the entry is about
     actor      the author or machine that made the change
     """
@@ -144,23 +151,20 @@ def note(
     connection.execute(insert(schema.audit), values)
 
 
-def forget(connection: Connection, author_id: int) -> None:
-    """Remove former names of an author and addresses of the author's calls from all entries."""
+def erase_personal_data(connection: Connection, author_id: int) -> None:
+    """Erase an author's former names, and the addresses of the author's calls, from the audit log.
+
+    The entries themselves stay.
+    """
     table = schema.audit
+    is_rename = (table.c.kind == AuditKind.AUTHOR) & table.c.note.like(f"{RENAMED}%")
     connection.execute(
         update(table)
-        .where(
-            table.c.author_id == author_id,
-            table.c.kind == AuditKind.AUTHOR,
-            table.c.note.like(f"{RENAMED}%"),
-        )
+        .where(table.c.author_id == author_id, is_rename)
         .values(note="had another name")
     )
-    connection.execute(
-        update(table)
-        .where(or_(table.c.actor_id == author_id, table.c.author_id == author_id))
-        .values(address="")
-    )
+    is_of_author = or_(table.c.actor_id == author_id, table.c.author_id == author_id)
+    connection.execute(update(table).where(is_of_author).values(address=""))
 
 
 _seasons = schema.seasons
@@ -188,25 +192,28 @@ class LastLink(NamedTuple):
 
 
 def last_link(connection: Connection, season_id: int) -> LastLink:
-    """Return the last link of a season's chain.
+    """Return the last link of a season's chain: its place, and the digest over all links so far.
 
-    A season without links has place 0, and the commitment to its seed as the head.
+    A season without links has place 0, and the commitment to its seed as that digest.
     """
     row = connection.execute(_LAST_LINK, {"season": season_id}).one()
     return LastLink(row.name, row.place, row.head)
 
 
 def add_link(connection: Connection, season_id: int, last: LastLink, line: Line) -> str:
-    """Add a line to a season's chain after its last link, and return the new head.
+    """Add a link with the line of an attempt at a game to a season's chain; return the new head.
 
-    The season counts its played games as well: a line that ended as "done" is one.
+    If the attempt had a result, the season's number of played games increases, too.
+
+    last  the last link so far
     """
     head = next_head(last.head, line)
+    has_result = line["ended"] == "done"
     values = {
         "season": season_id,
         "new_place": last.place + 1,
         "new_head": head,
-        "new_games": 1 if line["ended"] == "done" else 0,
+        "new_games": 1 if has_result else 0,
     }
     connection.execute(_ADD_LINK, values)
     return head

@@ -40,7 +40,7 @@ from deepsea_ladder.accounts import (
 from deepsea_ladder.errors import AccountError, NotOnLadder, SubmissionError
 from deepsea_ladder.model import SubmissionWindow, utc_time
 from deepsea_ladder.store import schema
-from deepsea_ladder.store.audit import RENAMED, forget, note
+from deepsea_ladder.store.audit import RENAMED, erase_personal_data, note
 from deepsea_ladder.store.database import StorePart, insert_row, now
 
 _authors, _secrets = schema.authors, schema.secrets
@@ -70,7 +70,7 @@ class Authors(StorePart):
             ensure_author(connection, name, now(connection))
 
     def rename(self, name: str, new_name: str, actor: Actor) -> AuthorLine:
-        """Give an author another name.
+        """Give an author another name, and return the author's description.
 
         Raises `NotOnLadder` for an unknown author, `BundleError` for a name that is not allowed,
         and `AccountError` for a name that another author has, and for an anonymised author.
@@ -89,23 +89,23 @@ class Authors(StorePart):
             return _line_by_id(connection, row.id, now_ms)
 
     def set_blocked(self, name: str, actor: Actor, *, blocked: bool) -> AuthorLine:
-        """Block an author, or end the block.
+        """Block an author, or end the block; return the author's description.
 
-        A blocked author has no valid code, token or session, but the bots go on playing. After the
-        block the author needs a new code. Raises `NotOnLadder` for an unknown author, and
+        A block ends all codes, tokens and sessions of the author, whose bots go on playing. When it
+        is over, the author needs a new code. Raises `NotOnLadder` for an unknown author, and
         `AccountError` for an anonymised one and for the last admin.
         """
-        state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
+        new_state = AuthorState.BLOCKED if blocked else AuthorState.ACTIVE
         with self._database.write() as connection:
             row = find_author(connection, name)
             now_ms = now(connection)
             if row.state == AuthorState.ANONYMISED:
                 raise AccountError("an author who was anonymised gets no rights again")
-            if row.state != state:
+            if row.state != new_state:
                 if blocked:
                     _check_other_admin(connection, row)
                     end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
-                _update_author(connection, row.id, state=state)
+                _update_author(connection, row.id, state=new_state)
                 message = "blocked" if blocked else "no longer blocked"
                 note_author(connection, now_ms, row.id, message, actor)
             return _line_by_id(connection, row.id, now_ms)
@@ -139,19 +139,25 @@ class Authors(StorePart):
             ):
                 statement = update(table).where(table.c.author_id == row.id)
                 connection.execute(statement.values(empty_values))
-            forget(connection, row.id)
+            erase_personal_data(connection, row.id)
             note_author(connection, now_ms, row.id, "anonymised", actor)
             return _line_by_id(connection, row.id, now_ms)
 
 
 def _authors_with_counts(now_ms: int) -> Select[Any]:
-    """Return a query for all authors with the numbers of their bots and of their valid tokens."""
+    """Return a query for all authors, each with the numbers of its bots and of its valid tokens."""
     bots = schema.bots
-    bot_count = select(func.count()).where(bots.c.author_id == _authors.c.id).scalar_subquery()
-    is_token = and_(_secrets.c.kind == SecretKind.TOKEN, is_valid(now_ms))
-    tokens = select(func.count()).where(_secrets.c.author_id == _authors.c.id, is_token)
-    token_count = tokens.scalar_subquery()
-    return select(_authors, bot_count.label("bots"), token_count.label("tokens"))
+    bot_count = select(func.count()).where(bots.c.author_id == _authors.c.id)
+    token_count = select(func.count()).where(
+        _secrets.c.author_id == _authors.c.id,
+        _secrets.c.kind == SecretKind.TOKEN,
+        is_valid(now_ms),
+    )
+    return select(
+        _authors,
+        bot_count.scalar_subquery().label("bots"),
+        token_count.scalar_subquery().label("tokens"),
+    )
 
 
 def _line_by_id(connection: Connection, author_id: int, now_ms: int) -> AuthorLine:
@@ -180,12 +186,15 @@ def _update_author(connection: Connection, author_id: int, **values: object) -> 
 
 def _check_other_admin(connection: Connection, row: Row[Any]) -> None:
     """Raise `AccountError` if the author in this row is the only active admin."""
-    other_admins = select(func.count()).where(
+    if row.role != Role.ADMIN:
+        return
+    query = select(func.count()).where(
         _authors.c.role == Role.ADMIN,
         _authors.c.state == AuthorState.ACTIVE,
         _authors.c.id != row.id,
     )
-    if row.role == Role.ADMIN and not connection.execute(other_admins).scalar_one():
+    other_admins = connection.execute(query).scalar_one()
+    if other_admins == 0:
         raise AccountError(
             f"{row.name!r} is the last admin; make another one first, on the ladder's machine: "
             "deepsea-referee ladder author admin --author NAME"
@@ -194,12 +203,11 @@ def _check_other_admin(connection: Connection, row: Row[Any]) -> None:
 
 def author_named(connection: Connection, name: str) -> Row[Any] | None:
     """Return the row of the author with this name; None if there is none."""
-    # No name has such characters, and PostgreSQL refuses queries with some of them.
+    # No author's name has unprintable characters, and PostgreSQL refuses queries with some of them.
     if not name.isprintable():
         return None
-    return connection.execute(
-        select(_authors).where(_authors.c.name_key == names.key(name))
-    ).first()
+    query = select(_authors).where(_authors.c.name_key == names.key(name))
+    return connection.execute(query).first()
 
 
 def find_author(connection: Connection, name: str) -> Row[Any]:
@@ -233,15 +241,15 @@ def ensure_author(connection: Connection, name: str, now_ms: int) -> int:
     return add_author(connection, name, now_ms)
 
 
-def check_spelling(connection: Connection, name: str) -> None:
-    """Raise `AccountError` if an author has the same name in another spelling.
+def check_same_spelling(connection: Connection, name: str) -> None:
+    """Raise `AccountError` if the author with this name spells it in another way, like "ann"/"Ann".
 
-    Such names count as one, but somebody else may be meant.
+    The ladder takes both for one name, but the caller may mean somebody else.
     """
-    row = author_named(connection, name)
-    if row is not None and row.name != author_name(name):
+    author = author_named(connection, name)
+    if author is not None and author.name != author_name(name):
         raise AccountError(
-            f"{name} and {row.name}, who is there, would be one author: write {row.name}, or "
+            f"{name} and {author.name}, who is there, would be one author: write {author.name}, or "
             "choose another name"
         )
 
@@ -267,10 +275,9 @@ def add_author(connection: Connection, name: str, now_ms: int) -> int:
 
 
 def chosen_name(name: str) -> str:
-    """Return a name that a person chooses, as it is stored.
+    """Return the name that a person chooses as an author, as it is stored.
 
-    Raises `BundleError` for names that `author_name` refuses, and for those that are reserved for
-    operators.
+    Raises `BundleError` if it is not allowed, or reserved for operators.
     """
     name = author_name(name)
     if names.key(name) in RESERVED:
@@ -297,7 +304,10 @@ def make_admin(connection: Connection, author_id: int, now_ms: int, actor: Actor
 def note_author(
     connection: Connection, now_ms: int, author_id: int, message: str, actor: Actor
 ) -> None:
-    """Add a change of an author to the audit log, without the name, which may change later."""
+    """Add a change of an author to the audit log.
+
+    The entry refers to the author by id, since the name may change later.
+    """
     note(
         connection,
         now_ms,
@@ -321,43 +331,50 @@ def end_secrets(connection: Connection, now_ms: int, *conditions: ColumnElement[
 
 
 def deadlines_of(author_id: int) -> Select[Any]:
-    """Return a query for the seasons without tournaments, each with the author's deadline.
+    """Return a query for the seasons that are no tournaments, each with the author's deadline.
 
     The column "until" has that deadline: the season's, or a later extension for the author. It is
-    NULL if the season has none.
+    NULL if the season has no deadline.
 
     author_id  0 for a caller who is no author yet
     """
     seasons, extensions = schema.seasons, schema.extensions
     is_own = and_(extensions.c.season_id == seasons.c.id, extensions.c.author_id == author_id)
     is_later = extensions.c.until > seasons.c.submissions_until
-    until = case((is_later, extensions.c.until), else_=seasons.c.submissions_until)
-    columns = (seasons.c.name, seasons.c.closed_at, until.label("until"))
-    query = select(*columns).select_from(seasons.outerjoin(extensions, is_own))
-    return query.where(seasons.c.tournament.is_(None)).order_by(seasons.c.id)
+    deadline = case((is_later, extensions.c.until), else_=seasons.c.submissions_until)
+    return (
+        select(seasons.c.name, seasons.c.closed_at, deadline.label("until"))
+        .select_from(seasons.outerjoin(extensions, is_own))
+        .where(seasons.c.tournament.is_(None))
+        .order_by(seasons.c.id)
+    )
 
 
 def submission_window(connection: Connection, now_ms: int, author_id: int) -> SubmissionWindow:
-    """Return until when an author may submit bots, and the reason if it is too late now.
+    """Return until when an author may submit bots, and a refusal if the author may not do so now.
 
-    The first deadline of all open seasons counts. This function alone decides about it, at the end
-    of an upload: a bot that was taken in is checked and plays even if deadlines change later.
+    A bot plays in all open seasons, so the first of their deadlines counts. It is compared only
+    here, at the end of an upload: a bot that was taken in is checked and plays even if deadlines
+    change later.
 
     author_id  0 for a caller who is no author yet
     """
     seasons = connection.execute(deadlines_of(author_id)).all()
-    open_seasons = [row for row in seasons if row.closed_at is None]
-    deadlines = [(row.until, row.name) for row in open_seasons if row.until is not None]
-    until, name = min(deadlines, default=(None, ""))
-    refusal = ""
+    open_seasons = [season for season in seasons if season.closed_at is None]
     if seasons and not open_seasons:
         refusal = "every season is closed, so no bots are taken in until another one is opened"
-    elif until is not None and until <= now_ms:
+        return SubmissionWindow(None, refusal)
+    deadlines = [(season.until, season.name) for season in open_seasons if season.until is not None]
+    if not deadlines:
+        return SubmissionWindow(None, refusal="")
+    deadline_ms, season_name = min(deadlines)
+    refusal = ""
+    if deadline_ms <= now_ms:
         refusal = (
-            f"season {name} has taken in bots until {utc_time(until):%Y-%m-%d %H:%M} UTC, and that "
-            "time is over"
+            f"season {season_name} has taken in bots until "
+            f"{utc_time(deadline_ms):%Y-%m-%d %H:%M} UTC, and that time is over"
         )
-    return SubmissionWindow(until, refusal)
+    return SubmissionWindow(deadline_ms, refusal)
 
 
 def check_window(connection: Connection, now_ms: int, author_id: int) -> None:
