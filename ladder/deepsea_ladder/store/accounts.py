@@ -415,7 +415,7 @@ def _add_secret(
 
     values  the values of its columns; columns of text are "" by default
     """
-    row = {"scopes": "", "label": "", "start": "", "address": ""}
+    row: dict[str, object] = {"scopes": "", "label": "", "start": "", "address": ""}
     row |= {**values, "kind": kind, "created_at": now_ms}
     secret_id = insert_row(connection, insert(_secrets).values(row))
     return connection.execute(_SECRETS_WITH_AUTHORS.where(_secrets.c.id == secret_id)).one()
