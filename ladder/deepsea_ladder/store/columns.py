@@ -84,7 +84,10 @@ class Choice(TypeDecorator[_Member]):
         return None if value is None else self.texts[value]
 
     def process_result_value(self, value: Any, dialect: Dialect) -> _Member | None:
-        """Return the member of a stored text. Raises `StoreDamaged`."""
+        """Return the member of the enum that a stored text stands for.
+
+        Raises `StoreDamaged` if there is no such member.
+        """
         if value is None:
             return None
         try:
@@ -116,22 +119,28 @@ class HexFloat(TypeDecorator[str]):
     cache_ok = True
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """Return a stored float, still as its text. Raises `StoreDamaged`."""
+        """Return the stored text of a float unchanged, once it is known to be one.
+
+        Raises `StoreDamaged` if it is not in the form of `float.hex`, such as 0x1.8p+1.
+        """
         if value is None:
             return None
         try:
             float.fromhex(value)
         except (TypeError, ValueError, OverflowError):
             raise _damage_of(self, value) from None
-        if "p" not in value:  # `fromhex` would read a decimal number as another, hexadecimal one
+        # `fromhex` takes a decimal number as well, but reads its digits as hexadecimal ones.
+        is_hexadecimal = "p" in value
+        if not is_hexadecimal:
             raise _damage_of(self, value)
         return str(value)
 
 
 def allowed_values_sql(column: Column[Any], table: str = "") -> str:
-    """Return the SQL condition that the values of a column meet besides their type; "" for none.
+    """Return the SQL condition that all values of a column meet; "" if only their type matters.
 
-    table  the table's name and a dot, for statements that read several tables
+    table  a prefix of the column's name, for statements that read several tables: the table's name
+           and a dot
     """
     name = f'{table}"{column.name}"'
     match column.type:
@@ -156,23 +165,27 @@ def allowed_values_sql(column: Column[Any], table: str = "") -> str:
 
 
 def forbidden_value_sql(column: Column[Any], table: str = "") -> str:
-    """Return the SQL condition, for SQLite, that a column has a value that it forbids.
+    """Return the SQL condition, for SQLite, that a row has a value that the column forbids.
 
-    table  the table's name and a dot, for statements that read several tables
+    That is a NULL where none may be, a value of another type, or one that the column excludes.
+
+    table  a prefix of the column's name, for statements that read several tables: the table's name
+           and a dot
     """
-    name, condition = f'{table}"{column.name}"', allowed_values_sql(column, table)
-    kind = _stored_type(column.type)
-    if kind == "text" and not condition:
-        # As a blob, since Python could not even take a damaged text as an argument.
-        condition = f"{IS_UTF_8}(CAST({name} AS BLOB))"
-    if kind == "integer":
+    name = f'{table}"{column.name}"'
+    stored_type = _stored_type(column.type)
+    is_allowed = allowed_values_sql(column, table)
+    if stored_type == "integer":
         largest = 1 if isinstance(column.type, Boolean) else LAST_MS
-        condition = f"{name} BETWEEN 0 AND {largest}"
+        is_allowed = f"{name} BETWEEN 0 AND {largest}"
     elif isinstance(column.type, Record):
-        condition = f"substr({name}, 1, 1) = x'{START.hex()}'"
-    is_forbidden = f"typeof({name}) <> '{kind}'"
-    if condition:
-        is_forbidden += f" OR NOT {condition}"
+        is_allowed = f"substr({name}, 1, 1) = x'{START.hex()}'"
+    elif stored_type == "text" and not is_allowed:
+        # As a blob, since Python could not even take a damaged text as an argument.
+        is_allowed = f"{IS_UTF_8}(CAST({name} AS BLOB))"
+    is_forbidden = f"typeof({name}) <> '{stored_type}'"
+    if is_allowed:
+        is_forbidden += f" OR NOT {is_allowed}"
     is_missing = "" if column.nullable else f"{name} IS NULL OR "
     return f"({is_missing}{name} IS NOT NULL AND ({is_forbidden}))"
 
@@ -210,17 +223,20 @@ def _checked_type(
         place = _NO_COLUMN
 
         def result_processor(self, dialect: Dialect, coltype: object) -> Any:
-            """Return the function that converts results; on SQLite it checks them first."""
-            process = super().result_processor(dialect, coltype)
-            if dialect.name != "sqlite":
-                return process
+            """Return the function that converts each value which is read; None if none is needed.
 
-            def read(value: Any) -> Any:
+            On SQLite the function first raises `StoreDamaged` for a value that is not accepted.
+            """
+            convert = super().result_processor(dialect, coltype)
+            if dialect.name != "sqlite":
+                return convert
+
+            def check_and_convert(value: Any) -> Any:
                 if value is not None and not accepts(value):
                     raise _damage_of(self, value)
-                return value if process is None else process(value)
+                return value if convert is None else convert(value)
 
-            return read
+            return check_and_convert
 
         def adapt(self, cls: type[TypeEngine[Any]], **keywords: Any) -> Any:
             # Each dialect reads with a copy of the type, which needs the names as well.
@@ -250,20 +266,22 @@ _CHECKED_TYPES: dict[type[Any], type[TypeEngine[Any]]] = {
 def forbid_other_values(metadata: MetaData) -> None:
     """Let every table of a schema refuse values that its columns do not allow.
 
-    Databases refuse to store them, and reading one from a damaged file raises `StoreDamaged`. Each
-    column gets a type of its own, which knows the names of table and column for that message.
+    Databases refuse to store them, and reading one from a damaged file raises `StoreDamaged`.
     """
     for table in metadata.tables.values():
         table.dialect_options["sqlite"]["strict"] = True
         for column in table.columns:
-            checked = _CHECKED_TYPES.get(type(column.type))
-            if checked is not None:
-                column.type = column.type.adapt(checked)
+            # Each column gets a type object of its own, since that keeps the names of table and
+            # column for the message on a damaged value.
+            checked_type = _CHECKED_TYPES.get(type(column.type))
+            if checked_type is not None:
+                column.type = column.type.adapt(checked_type)
             elif isinstance(column.type, TypeDecorator):
                 column.type = column.type.copy()
             column.type.place = (table.name, column.name)  # type: ignore[attr-defined]
-            if condition := allowed_values_sql(column):
-                table.append_constraint(CheckConstraint(condition, name=column.name))
+            is_allowed = allowed_values_sql(column)
+            if is_allowed:
+                table.append_constraint(CheckConstraint(is_allowed, name=column.name))
 
 
 # Records
@@ -286,13 +304,14 @@ def packed(record: bytes) -> bytes:
 
 
 def unpacked(stored: bytes) -> str:
-    """Return the text of a stored record. Raises `StoreDamaged`."""
+    """Return the text of a stored record. Raises `StoreDamaged` if it cannot be unpacked."""
+    decompressor = zlib.decompressobj(zdict=_dictionary())
     try:
-        decompressor = zlib.decompressobj(zdict=_dictionary())
         text = decompressor.decompress(stored).decode()
-    except (zlib.error, UnicodeDecodeError, TypeError) as damage:
-        raise StoreDamaged(f"a record is damaged: {damage}") from None
-    if not decompressor.eof:
+    except (zlib.error, UnicodeDecodeError, TypeError) as error:
+        raise StoreDamaged(f"a record is damaged: {error}") from None
+    is_complete = decompressor.eof
+    if not is_complete:
         raise StoreDamaged("a record is damaged: its end is missing")
     return text
 
@@ -312,7 +331,10 @@ class Record(TypeDecorator[str]):
         return packed(value.encode())
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
-        """Unpack a record that is read. Raises `StoreDamaged`."""
+        """Unpack a record that is read from the column.
+
+        Raises `StoreDamaged`, with the names of table and column, if it cannot be unpacked.
+        """
         if value is None:
             return None
         try:

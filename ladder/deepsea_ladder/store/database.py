@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -117,13 +117,14 @@ def snapshot() -> Iterator[None]:
     The first read fixes that state. Writes still have transactions of their own, and the reads of
     the snapshot do not see them. A nested call joins the outer snapshot.
     """
-    if _snapshot.get() is not None:
+    is_nested = _snapshot.get() is not None
+    if is_nested:
         yield
         return
-    shared = _Snapshot()
-    token = _snapshot.set(shared)
+    new_snapshot = _Snapshot()
+    token = _snapshot.set(new_snapshot)
     try:
-        with shared.exit_stack:
+        with new_snapshot.exit_stack:
             yield
     finally:
         _snapshot.reset(token)
@@ -188,22 +189,23 @@ class Database:
         """
         if self.path is not None and self._has_written:
             # SQLite itself empties the log only when the last connection of all processes closes.
-            # It is no error if another process makes this impossible now.
-            no_error = suppress(StoreError, sqlite3.Error)
-            with no_error, self.translating_errors(), self.engine.connect() as connection:
+            # If another process makes this impossible now, the log just stays: that is no error.
+            ignored_errors = suppress(StoreError, sqlite3.Error)
+            with ignored_errors, self.translating_errors(), self.engine.connect() as connection:
                 self.check_place(log=connection.info["log"])
-                driver = connection.connection.driver_connection
-                assert isinstance(driver, sqlite3.Connection)
-                driver.execute("PRAGMA busy_timeout = 0")
-                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                sqlite_connection = connection.connection.driver_connection
+                assert isinstance(sqlite_connection, sqlite3.Connection)
+                sqlite_connection.execute("PRAGMA busy_timeout = 0")  # wait for nobody
+                sqlite_connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._has_written = False
         self.engine.dispose()
 
     @contextmanager
     def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
-        """Begin each write of this thread with a check while the context is open.
+        """While the context is open, call `check` at the begin of each write of this thread.
 
-        If the check raises, the write fails before it has changed anything.
+        It gets the connection of the write. If it raises, the write fails before it has changed
+        anything.
         """
         token = _write_check.set(check)
         try:
@@ -215,27 +217,30 @@ class Database:
     def write(self) -> Iterator[Connection]:
         """Open a transaction as the only writer; an exception rolls it back.
 
-        Raises `StoreGone` if the file was removed or replaced since it was opened. This is checked
-        again before the commit, since a change of a file without a name would be lost.
+        Raises `StoreGone` if the SQLite file was removed or replaced since it was opened. This is
+        checked again before the commit, since a change of a removed file would be lost.
         """
+        is_postgresql = self.path is None
         with self.translating_errors(), self.engine.connect() as connection:
-            connection.execution_options(deepsea_writer=True)
+            connection.execution_options(deepsea_writer=True)  # `_begin_sqlite` takes the lock then
             with connection.begin():
-                if self.path is None:
+                if is_postgresql:
                     connection.execute(_TAKE_LOCK, {"key": _LOCK_KEY})
-                self.check_place(log=connection.info.get("log", False))
-                if (check := _write_check.get()) is not None:
+                has_log = connection.info.get("log", False)
+                self.check_place(log=has_log)
+                check = _write_check.get()
+                if check is not None:
                     check(connection)
                 yield connection
-                self.check_place(log=connection.info.get("log", False))
+                self.check_place(log=has_log)
             self._has_written = True
 
     def check_writable(self) -> None:
         """Raise `StoreError` if a change could not be stored now."""
         with self.write():
-            pass
-        free = self.free_bytes()
-        if free is not None and free < LEAST_FREE:
+            pass  # only to see whether a write can begin
+        free_bytes = self.free_bytes()
+        if free_bytes is not None and free_bytes < LEAST_FREE:
             message = f"the ladder at {self}: the disk is full; free some space"
             raise StoreUnavailable(message, DISK_FULL)
 
@@ -246,11 +251,13 @@ class Database:
     def check_place(self, *, log: bool = False) -> None:
         """Raise `StoreGone` if the SQLite file was removed or replaced since it was opened.
 
-        log  there has to be a write-ahead log beside the file, too
+        log  True if there has to be a write-ahead log beside the file, too
         """
-        if self.path is None:
+        is_postgresql = self.path is None
+        if is_postgresql:
             return
-        missing_file, log_path = None, Path(f"{self._file}-wal")
+        log_path = Path(f"{self._file}-wal")
+        missing_file = None
         if _file_identity(self._file) != self._opened_identity:
             missing_file = self._file
         elif log and _file_identity(log_path) is None:
@@ -265,27 +272,32 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a connection that sees one state of the database and keeps no writer waiting.
 
-        Within `snapshot()` it is the connection that all reads of this thread share.
+        Within `snapshot()` it is the connection that all reads of this thread share. The snapshot
+        closes it, not this context.
         """
-        shared = _snapshot.get()
+        open_snapshot = _snapshot.get()
         with self.translating_errors():
-            if shared is None:
+            if open_snapshot is None:
                 with self._begin_read() as connection:
                     yield connection
                 return
-            if self not in shared.connections:
-                connection = shared.exit_stack.enter_context(self._begin_read())
-                shared.connections[self] = connection
-            yield shared.connections[self]
+            if self not in open_snapshot.connections:
+                connection = open_snapshot.exit_stack.enter_context(self._begin_read())
+                open_snapshot.connections[self] = connection
+            yield open_snapshot.connections[self]
 
     def once_per_snapshot(self, name: str, read: Callable[[], T]) -> T:
-        """Return the value of `read()`, which a shared snapshot calls only once for each name."""
-        shared, key = _snapshot.get(), (self, name)
-        if shared is None:
+        """Call `read` and return its value; within `snapshot()`, call it only the first time.
+
+        name  the name under which the snapshot remembers the value
+        """
+        open_snapshot = _snapshot.get()
+        if open_snapshot is None:
             return read()
-        if key not in shared.values:
-            shared.values[key] = read()
-        value: T = shared.values[key]
+        key = (self, name)
+        if key not in open_snapshot.values:
+            open_snapshot.values[key] = read()
+        value: T = open_snapshot.values[key]
         return value
 
     def read_undamaged(
@@ -324,7 +336,7 @@ class Database:
 
     @contextmanager
     def _read_connection(self, transaction: Connection | None) -> Iterator[Connection]:
-        """Give the connection of a running transaction, or open one for reading if it is None."""
+        """Provide the connection of a running transaction, or open a new one if it is None."""
         if transaction is None:
             with self.read() as connection:
                 yield connection
@@ -345,34 +357,36 @@ class Database:
 
     @contextmanager
     def translating_errors(self) -> Iterator[None]:
-        """Raise errors of the database's driver as the `StoreError` that they stand for.
+        """Turn errors of the database's driver into the `StoreError` that they stand for.
 
-        A `StoreDamaged` that names a column is raised again with the row of the damage.
+        Other errors pass. A `StoreDamaged` that names a column is replaced by one that also names
+        the row.
         """
         try:
             yield
         except DBAPIError as error:
-            refusal = _refusal(str(self), error)
-            if refusal is None:
+            store_error = _store_error(str(self), error)
+            if store_error is None:
                 raise
-            raise refusal from error
+            raise store_error from error
         except StoreDamaged as error:
             if not error.column:
                 raise
             raise self._with_row(error) from None
 
     def _with_row(self, error: StoreDamaged) -> StoreDamaged:
-        """Return the damage of a column as an error that names the damaged row, if possible."""
-        lines: list[str] = []
+        """Return an error that names the damaged row, if it is found, besides its column."""
+        damage_lines: list[str] = []
         if self.path is not None:
             table = schema.metadata.tables[error.table]
             with suppress(DBAPIError), self.engine.connect() as connection:
-                lines += _forbidden_values(connection, table, table.columns[error.column])
-        # An error in an expression names only one of its columns, but another one may be damaged:
-        # then search the whole database.
-        if not lines:
-            lines = find_damage(self) or [str(error)]
-        return StoreDamaged(lines[0], ladder=str(self))
+                damage_lines += _forbidden_values(connection, table, table.columns[error.column])
+        # If nothing was found in this column, the value came from an expression, in which another
+        # column is damaged: search the whole database.
+        if not damage_lines:
+            damage_lines = find_damage(self)
+        message = damage_lines[0] if damage_lines else str(error)
+        return StoreDamaged(message, ladder=str(self))
 
 
 class StorePart:
@@ -420,9 +434,10 @@ _SECRET_OPTIONS = frozenset({"password", "sslpassword", "options"})
 
 
 def _database_url(target: str) -> URL:
-    """Return a file's path or a URL as a URL of SQLAlchemy. Raises `StoreError`.
+    """Return the URL of SQLAlchemy for a file's path or a URL.
 
-    No message repeats a part of a refused URL, since it may be a password.
+    Raises `StoreError` if it is refused. No message repeats a part of the URL, since that may be a
+    password.
     """
     if "://" not in target:
         if _LOOKS_LIKE_URL.search(target) and not Path(target).exists():
@@ -434,10 +449,10 @@ def _database_url(target: str) -> URL:
     except (ArgumentError, ValueError):
         raise StoreError(_UNREADABLE_URL) from None
     if backend in ("postgres", "postgresql"):
-        # With an unescaped @ or / in the password, the end of the password would be read as a host
-        # or a database, and be shown. So there is exactly one @ if there is a user, else none.
-        expected_count = 0 if url.username is None else 1
-        if target.count("@") != expected_count:
+        # With an unescaped @ or / in the password, the end of the password would be taken for the
+        # host or the database, and be shown. A sound URL has one @ behind the user, or none.
+        sound_count = 0 if url.username is None else 1
+        if target.count("@") != sound_count:
             raise StoreError(_UNREADABLE_URL)
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
@@ -448,9 +463,9 @@ def _database_url(target: str) -> URL:
 
 
 def _connection_options(url: URL) -> dict[str, str]:
-    """Return the options that the driver gets for a PostgreSQL URL. Raises `StoreError`.
+    """Return the options that the driver gets for a PostgreSQL URL, such as user and host.
 
-    They may stand anywhere in the URL: user and host before the path, others behind the "?".
+    Raises `StoreError` if psycopg is missing, or if an option is unknown or cannot be read.
     """
     try:
         from psycopg.pq import Conninfo
@@ -464,8 +479,9 @@ def _connection_options(url: URL) -> dict[str, str]:
         name: str(value) for name, value in arguments.items() if isinstance(value, str | int)
     }
     known_names = {option.keyword.decode() for option in Conninfo.get_defaults()}
-    has_odd_values = len(options) < len(arguments)
-    if has_odd_values or not options.keys() <= known_names:
+    has_values_of_other_types = len(options) < len(arguments)
+    has_unknown_names = not known_names.issuperset(options)
+    if has_values_of_other_types or has_unknown_names:
         raise StoreError(_UNKNOWN_OPTION)
     public_values = [value for name, value in options.items() if name not in _SECRET_OPTIONS]
     if any(map(_SEPARATORS.search, public_values)):
@@ -474,7 +490,10 @@ def _connection_options(url: URL) -> dict[str, str]:
 
 
 def _url_without_secrets(options: Mapping[str, str]) -> str:
-    """Return a PostgreSQL URL with scheme, hosts, ports and database, and nothing else."""
+    """Return a PostgreSQL URL with scheme, hosts, ports and database, and nothing else.
+
+    PostgreSQL takes lists of hosts and of ports, separated by commas.
+    """
     names = options.get("host", "").split(",")
     hosts = [f"[{name}]" if ":" in name else quote(name, safe="") for name in names]
     ports = [f":{port}" if port else "" for port in options.get("port", "").split(",")]
@@ -483,7 +502,10 @@ def _url_without_secrets(options: Mapping[str, str]) -> str:
 
 
 def _make_engine(url: URL, busy_seconds: float) -> Engine:
-    """Make the engine of a database, whose writes wait at most `busy_seconds` for each other."""
+    """Return a new engine for the database at this URL.
+
+    busy_seconds  the timeout of a write that waits for another writer
+    """
     if url.get_backend_name() == "sqlite":
         path = Path(url.database or "").absolute()
         engine = create_engine(url, creator=partial(_connect_sqlite, path, busy_seconds))
@@ -505,7 +527,10 @@ _SIDE_FILE_ENDINGS = ("-wal", "-shm", "-journal")
 
 
 def _require_file(path: Path, *, create: bool) -> None:
-    """Raise `StoreError` if there is no file; with `create`, create it for its owner alone."""
+    """Raise `StoreError` if there is no file at a path.
+
+    create  create a missing file, which only its owner can read, instead of raising
+    """
     if str(path) in ("", ".", ":memory:"):
         raise StoreError("a ladder needs a file: give its path")
     try:
@@ -525,7 +550,8 @@ def refuse_leftovers(path: Path) -> None:
 
     SQLite would take them for those of the new ladder.
     """
-    for leftover in (Path(f"{path}{ending}") for ending in _SIDE_FILE_ENDINGS):
+    for ending in _SIDE_FILE_ENDINGS:
+        leftover = Path(f"{path}{ending}")
         if leftover.exists():
             raise StoreError(
                 f"{leftover} is there, left of another ladder, and may hold its last games: move "
@@ -557,31 +583,41 @@ def _is_writable(path: Path) -> bool:
 def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite reads a file at an absolute path and never writes it."""
     uri = f"{path.as_uri()}?mode=ro"
-    # SQLite needs a file for its locks beside the database, which a read-only disk cannot get. It
-    # does without if the caller says that nothing changes.
-    is_frozen = False
-    with suppress(OSError):  # a missing file: SQLite reports it on connecting
-        is_frozen = sys.platform != "win32" and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    if is_frozen and not Path(f"{path}-wal").exists():
+    # SQLite keeps its locks in a file beside the database, which it cannot make on a read-only
+    # disk. It needs no locks if it is told that nobody changes the database.
+    if _is_on_read_only_disk(path) and not Path(f"{path}-wal").exists():
         uri += "&immutable=1"
     return uri
 
 
+def _is_on_read_only_disk(path: Path) -> bool:
+    """Return True if the disk of a file is mounted read-only; False if that is not known."""
+    if sys.platform == "win32":
+        return False
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:  # a missing file: SQLite reports it on connecting
+        return False
+
+
 def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
-    """Set up a new connection to SQLite, and note in its record if it has a write-ahead log."""
+    """Set up a new connection to SQLite.
+
+    `record.info["log"]` tells from then on whether it uses a write-ahead log, as it should: some
+    disks allow none.
+    """
     connection.isolation_level = None  # transactions begin in `_begin_sqlite`, not in the driver
-    for pragma in (f"synchronous = {SYNCHRONOUS}", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
+    connection.execute("PRAGMA foreign_keys = ON")
     connection.text_factory = _text_or_bytes
     connection.create_function(IS_UTF_8, 1, _is_utf_8, deterministic=True)
     try:
-        ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
+        ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")  # the mode that it got
+        record.info["log"] = mode == "wal"
     except sqlite3.OperationalError as error:
         if not error.sqlite_errorname.startswith("SQLITE_READONLY"):
             raise
-        mode = "read-only"
-    # Some disks allow no such log; then SQLite stays in another mode.
-    record.info["log"] = mode == "wal"
+        record.info["log"] = False
 
 
 def _remember_cursor(connection: Connection, cursor: sqlite3.Cursor, *_: object) -> None:
@@ -592,9 +628,9 @@ def _remember_cursor(connection: Connection, cursor: sqlite3.Cursor, *_: object)
 def _close_cursors(_connection: object, record: ConnectionPoolEntry, _state: object) -> None:
     """Close the cursors of a transaction before its connection returns to the pool.
 
-    If reading a result failed, for example at a damaged value, the traceback of the error keeps the
-    unfinished cursor, perhaps for long. As long as it is open, SQLite shows the old state of the
-    database on this connection.
+    As long as one is open, SQLite shows an old state of the database on this connection. A cursor
+    whose result was not read to the end, because of an error, is kept open by the error's
+    traceback, perhaps for long.
     """
     for cursor in record.info.pop("cursors", ()):
         cursor.close()
@@ -613,9 +649,9 @@ def _is_utf_8(content: bytes | None) -> bool:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    """Begin a transaction, which takes the writer's lock at once if it is going to write.
+    """Begin a transaction on SQLite; one that is going to write takes the writer's lock at once.
 
-    SQLite may refuse the lock to a transaction that has read before.
+    A transaction that reads first and takes the lock later may be refused the lock.
     """
     is_writer = connection.get_execution_options().get("deepsea_writer", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
@@ -667,41 +703,43 @@ _PUBLIC_MESSAGES = {
 """Messages to remote callers for faults that last, by the keys of the tables above."""
 
 
-def _refusal(where: str, error: DBAPIError) -> StoreError | None:
+def _store_error(ladder: str, error: DBAPIError) -> StoreError | None:
     """Return the `StoreError` that an error of a driver stands for.
 
-    None if it stands for a mistake of this program. `where` names the ladder.
+    None if it stands for a mistake of this program.
+
+    ladder  the name of the ladder for the message
     """
     cause = error.orig
     if isinstance(cause, sqlite3.Error):
-        name = str(getattr(cause, "sqlite_errorname", ""))
         if str(cause).startswith(_MISSING_FROM_SCHEMA):
-            return StoreDamaged(f"the ladder at {where}: {_INCOMPLETE_SCHEMA}")
-        for prefix, (kind, words) in _SQLITE_REFUSALS.items():
-            if name.startswith(prefix):
-                return _refusal_of_kind(kind, f"the ladder at {where}: {words}", prefix)
-        return None
-    state = getattr(cause, "sqlstate", None)
-    if state is None:
-        if not isinstance(error, (OperationalError, InterfaceError)):
-            return None
+            return StoreDamaged(f"the ladder at {ladder}: {_INCOMPLETE_SCHEMA}")
+        code = str(getattr(cause, "sqlite_errorname", ""))
+        return _store_error_by_code(ladder, code, _SQLITE_REFUSALS)
+    code = getattr(cause, "sqlstate", None)
+    if code is not None:
+        return _store_error_by_code(ladder, code, _POSTGRESQL_REFUSALS)
+    if isinstance(error, (OperationalError, InterfaceError)):
         # An error without a code does not come from the server: it could not be reached.
         lines = str(cause).strip().splitlines() or ["no connection"]
-        return StoreUnavailable(f"the ladder at {where}: {lines[0]}", _DATABASE_AWAY)
-    for prefix, (kind, words) in _POSTGRESQL_REFUSALS.items():
-        if state.startswith(prefix):
-            return _refusal_of_kind(kind, f"the ladder at {where}: {words}", prefix)
+        return StoreUnavailable(f"the ladder at {ladder}: {lines[0]}", _DATABASE_AWAY)
     return None
 
 
-def _refusal_of_kind(kind: type[StoreError], message: str, prefix: str) -> StoreError:
-    """Return an error of a kind, with its message to remote callers if it has one.
+def _store_error_by_code(
+    ladder: str, code: str, refusals: Mapping[str, tuple[type[StoreError], str]]
+) -> StoreError | None:
+    """Return the `StoreError` for an error code of a database; None if the code has none.
 
-    prefix  the key in `_PUBLIC_MESSAGES`
+    refusals  the class and the message of the error, by the beginning of the code
     """
-    if kind is StoreUnavailable:
-        return StoreUnavailable(message, _PUBLIC_MESSAGES.get(prefix, ""))
-    return kind(message)
+    for prefix, (error_class, explanation) in refusals.items():
+        if code.startswith(prefix):
+            message = f"the ladder at {ladder}: {explanation}"
+            if error_class is StoreUnavailable:
+                return StoreUnavailable(message, _PUBLIC_MESSAGES.get(prefix, ""))
+            return error_class(message)
+    return None
 
 
 UNREADABLE_ERRORS = (
@@ -759,53 +797,59 @@ def _errors_as_lines(lines: list[str]) -> Iterator[None]:
 
 
 def _damaged_pages_or_values(connection: Connection) -> list[str]:
-    """Report damaged pages of an SQLite file; if there are none, values that columns forbid.
+    """Return a line for each damaged page of an SQLite file, or for each forbidden value in it.
 
-    SQLite finds these values as well, but does not name their rows.
+    Values are searched only if all pages are sound.
     """
-    lines = connection.execute(text(f"PRAGMA integrity_check({_ROWS_PER_CHECK})")).scalars().all()
-    damage = [f"damaged: {line}" for line in lines if line != "ok"]
-    if all(line.startswith(("ok", *_COLUMN_COMPLAINTS)) for line in lines):
-        tables = schema.metadata.sorted_tables
-        values = [_forbidden_values(connection, table, *table.columns) for table in tables]
-        return list(chain.from_iterable(values)) or damage
-    return damage
+    check = text(f"PRAGMA integrity_check({_ROWS_PER_CHECK})")
+    complaints = [line for line in connection.execute(check).scalars() if line != "ok"]
+    damage_by_sqlite = [f"damaged: {complaint}" for complaint in complaints]
+    if not all(complaint.startswith(_COLUMN_COMPLAINTS) for complaint in complaints):
+        return damage_by_sqlite
+    # SQLite has complained about values at most, and does not say in which row they are.
+    forbidden_values: list[str] = []
+    for table in schema.metadata.sorted_tables:
+        forbidden_values += _forbidden_values(connection, table, *table.columns)
+    return forbidden_values or damage_by_sqlite
 
 
 def _forbidden_values(connection: Connection, table: Table, *columns: Column[Any]) -> Iterator[str]:
-    """Report values that these columns of an SQLite table forbid, each with its row."""
+    """Yield a line for each value that these columns of an SQLite table forbid, with its row."""
     # As text, since making an expression of SQLAlchemy for each column takes longer than the query.
     tests = [forbidden_value_sql(column) for column in columns]
-    where = f"FROM {table.name} WHERE {' OR '.join(tests)} LIMIT {_ROWS_PER_CHECK}"
-    for rowid, *results in connection.execute(text(f"SELECT rowid, {', '.join(tests)} {where}")):
-        for column, is_forbidden in zip(columns, results, strict=True):
+    query = (
+        f"SELECT rowid, {', '.join(tests)} FROM {table.name} "
+        f"WHERE {' OR '.join(tests)} LIMIT {_ROWS_PER_CHECK}"
+    )
+    for rowid, *test_results in connection.execute(text(query)):
+        for column, is_forbidden in zip(columns, test_results, strict=True):
             if is_forbidden:
                 value = _value_text(connection, column, rowid)
                 yield f"table {table.name}, row {rowid}: {column.name} is {value}"
 
 
 def damage_in_small_tables(connection: Connection) -> list[str]:
-    """Report values that columns forbid in the small tables that every command needs.
+    """Return a line for each row with a forbidden value in the small tables of every command.
 
     This takes one statement, so that a monitor can ask often; `find_damage` checks all tables. The
-    lines show no value, since it may be a secret. PostgreSQL stores no such values: no lines.
+    lines show no value, since it may be a secret.
     """
     if connection.dialect.name != "sqlite":
-        return []
-    parts = []
+        return []  # PostgreSQL stores no such values
+    selects = []
     for table in _SMALL_TABLES:
         tests = {column.name: forbidden_value_sql(column) for column in table.columns}
-        cases = " ".join(f"WHEN {test} THEN '{name}'" for name, test in tests.items())
-        where = " OR ".join(tests.values())
-        parts.append(
-            f"SELECT '{table.name}', rowid, CASE {cases} END FROM {table.name} WHERE {where}"
+        name_cases = " ".join(f"WHEN {test} THEN '{name}'" for name, test in tests.items())
+        selects.append(
+            f"SELECT '{table.name}', rowid, CASE {name_cases} END FROM {table.name} "
+            f"WHERE {' OR '.join(tests.values())}"
         )
-    rows = connection.execute(text(" UNION ALL ".join(parts)))
-    return [f"table {table}, row {row}: {name} is damaged" for table, row, name in rows]
+    rows = connection.execute(text(" UNION ALL ".join(selects)))
+    return [f"table {table}, row {rowid}: {column} is damaged" for table, rowid, column in rows]
 
 
 def _value_text(connection: Connection, column: Column[Any], rowid: int) -> str:
-    """Return the beginning of a value in a row of SQLite, of whatever type, for a message."""
+    """Return the beginning of a value in a row of SQLite, of any type, for a message."""
     beginning = func.substr(func.quote(column), 1, _SHOWN_CHARACTERS)
     query = select(beginning).select_from(column.table).where(literal(rowid) == _ROWID)
     value = connection.execute(query).scalar()
@@ -841,37 +885,47 @@ def _contradictions(connection: Connection) -> Iterator[str]:
 
 
 def _contradictory_seasons(connection: Connection) -> Iterator[str]:
-    """Report seasons with unreadable settings or digests, or with another name in the settings."""
-    table = schema.seasons
-    for row in connection.execute(select(table)):
+    """Yield a line for each season whose settings, seed or head are unreadable or wrong.
+
+    The settings repeat the season's name; seed and head have the length of a SHA-256 digest.
+    """
+    for row in connection.execute(select(schema.seasons)):
+        season = quoted(row.name, _SHOWN_CHARACTERS)
         try:
-            name = Season.from_json(row.settings).name
-            digests = [bytes.fromhex(row.seed), bytes.fromhex(row.head)]
+            name_in_settings = Season.from_json(row.settings).name
+            lengths = {len(bytes.fromhex(row.seed)), len(bytes.fromhex(row.head))}
         except (LadderError, ValueError) as error:
-            yield f"season {quoted(row.name, _SHOWN_CHARACTERS)}: {error}"
+            yield f"season {season}: {error}"
             continue
-        if name != row.name or any(len(digest) != 32 for digest in digests):
-            season = quoted(row.name, _SHOWN_CHARACTERS)
+        if name_in_settings != row.name or lengths != {32}:
             yield f"season {season}: its name, seed or head is another one"
 
 
 def bots_without_version(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[str]:
-    """Report bots without the version that is to play, among those that meet the conditions."""
+    """Yield a line for each bot whose current version does not exist.
+
+    conditions  only bots that meet these are checked
+    """
     bots, versions = schema.bots, schema.bot_versions
     is_current = and_(versions.c.bot_id == bots.c.id, versions.c.number == bots.c.version)
     query = select(bots.c.id, bots.c.name, bots.c.version).outerjoin(versions, is_current)
-    for row in connection.execute(query.where(versions.c.id.is_(None), *conditions)):
+    has_no_version = versions.c.id.is_(None)
+    for row in connection.execute(query.where(has_no_version, *conditions)):
         bot = quoted(row.name, _SHOWN_CHARACTERS)
         yield f"table bots, row {row.id}: version is {row.version}, which {bot} does not have"
 
 
 def _contradictory_games(connection: Connection) -> Iterator[str]:
-    """Report gaps in the numbers of games, and seats in which other versions sat than planned."""
+    """Yield lines on a gap in the numbers of games, and on seats that were not played as planned.
+
+    The sequence numbers of games begin with 1 and have no gaps.
+    """
     games, seats, planned = schema.games, schema.game_seats, schema.job_seats
     query = select(func.count(), func.coalesce(func.max(games.c.seq), 0)).select_from(games)
     count, last_seq = connection.execute(query).one()
     if count != last_seq:
         yield f"there are {count} games, but the last has the number {last_seq}"
+    # Planned seats of which the game has no row, or one with another version.
     is_same_seat = and_(seats.c.seq == games.c.seq, seats.c.seat == planned.c.seat)
     wrong_versions = (
         select(games.c.game_id, planned.c.seat)
@@ -881,6 +935,7 @@ def _contradictory_games(connection: Connection) -> Iterator[str]:
     )
     for row in connection.execute(wrong_versions.limit(_ROWS_PER_CHECK)):
         yield f"game {row.game_id}, seat {row.seat}: another version sat there than was to play"
+    # Seats of games that were not planned.
     is_planned_seat = and_(planned.c.job_id == games.c.job_id, planned.c.seat == seats.c.seat)
     unplanned_seats = (
         select(games.c.game_id, seats.c.seat)
