@@ -584,7 +584,7 @@ def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite reads a file at an absolute path and never writes it."""
     uri = f"{path.as_uri()}?mode=ro"
     # SQLite keeps its locks in a file beside the database, which it cannot make on a read-only
-    # disk. It needs no locks if it is told that nobody changes the database.
+    # disk. It needs no locks if the caller says that nobody changes the database.
     if _is_on_read_only_disk(path) and not Path(f"{path}-wal").exists():
         uri += "&immutable=1"
     return uri
@@ -714,11 +714,11 @@ def _store_error(ladder: str, error: DBAPIError) -> StoreError | None:
     if isinstance(cause, sqlite3.Error):
         if str(cause).startswith(_MISSING_FROM_SCHEMA):
             return StoreDamaged(f"the ladder at {ladder}: {_INCOMPLETE_SCHEMA}")
-        code = str(getattr(cause, "sqlite_errorname", ""))
-        return _store_error_by_code(ladder, code, _SQLITE_REFUSALS)
-    code = getattr(cause, "sqlstate", None)
-    if code is not None:
-        return _store_error_by_code(ladder, code, _POSTGRESQL_REFUSALS)
+        error_name = str(getattr(cause, "sqlite_errorname", ""))
+        return _store_error_by_code(ladder, error_name, _SQLITE_REFUSALS)
+    sqlstate: str | None = getattr(cause, "sqlstate", None)
+    if sqlstate is not None:
+        return _store_error_by_code(ladder, sqlstate, _POSTGRESQL_REFUSALS)
     if isinstance(error, (OperationalError, InterfaceError)):
         # An error without a code does not come from the server: it could not be reached.
         lines = str(cause).strip().splitlines() or ["no connection"]
