@@ -90,7 +90,7 @@ def test_tracebacks_are_for_the_author_and_for_admins(service: LadderService) ->
     season = service.store.seasons.get("s1")
     service.store.jobs.add(season, ladder.rotations(ladder.ids(service.store), 4))
     ladder.play_all(service.store, season, {"s1-9": [bot.bot]})
-    (newest, *_) = service.store.history.latest_of(season, bot.id, 0, faulty=1)
+    (newest, *_) = service.store.history.latest_of(season, bot.id, 0, limit_with_faults=1)
     seat = [seat.label for seat in newest.seats].index(bot.label)
     service.store.logs.add(newest.seq, [SeatLog(seat, "anna v1", "its traceback", "")])
     owner = replace(READER, author=bot.author)

@@ -299,7 +299,7 @@ READERS = [
 
 def test_what_only_the_author_may_see_is_not_in_it(played: Store) -> None:
     season, ben = played.seasons.get("s1"), played.bots.get("ben").current
-    (newest, _) = played.history.latest_of(season, ben.id, 0, faulty=2)
+    (newest, _) = played.history.latest_of(season, ben.id, 0, limit_with_faults=2)
     seat = next(index for index, one in enumerate(newest.seats) if one.bot == "ben")
     played.logs.add(newest.seq, [SeatLog(seat, "anna v1", "a secret traceback", "a secret output")])
     assert "secret" not in json.dumps(to_json(bot_profile(played, "ben")))

@@ -222,11 +222,11 @@ def test_faults_are_found_in_all_games_of_a_version(store: Store) -> None:
     anna, ben, _, dan = ladder.ids(store)
 
     def faulty(version: int, limit: int) -> tuple[int, list[str]]:
-        games = store.history.latest_of(season, version, 0, faulty=limit)
+        games = store.history.latest_of(season, version, 0, limit_with_faults=limit)
         _, count = store.sums.seats(season, version)
         return count, [game.game_id for game in games]
 
-    both = store.history.latest_of(season, ben, 1, faulty=2)
+    both = store.history.latest_of(season, ben, 1, limit_with_faults=2)
     assert [game.game_id for game in both] == ["s1-8", "s1-7", "s1-4"]
     assert faulty(ben, 2) == (3, ["s1-7", "s1-4"])
     assert faulty(dan, 2) == (1, ["s1-4"])

@@ -77,13 +77,14 @@ class Counts(StorePart):
     """Counts over a whole ladder, for its operator."""
 
     def is_stalled(self) -> bool:
-        """Return True if tasks wait, and no runner works or rests.
+        """Return True if tasks wait, and no runner works or has said that it pauses.
 
-        Reads only the queues and the rests of runners, so that a monitor can ask often.
+        This reads only the queues and the pauses of runners, so that a monitor can ask often.
         """
         with self._database.read() as connection:
             now_ms = now(connection)
-            queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
+            queues = _queues(connection, now_ms)
+            runners = _runners(connection, now_ms)
         waiting = {name: load.waiting for name, load in queues.items()}
         expired = {name: load.expired for name, load in queues.items()}
         return is_stalled(waiting, expired, len(runners))
@@ -138,26 +139,32 @@ class Counts(StorePart):
 
 
 def _queues(connection: Connection, now_ms: int) -> dict[str, QueueLoad]:
-    """Return the load of each queue by its name: the tasks that wait and those that are leased.
+    """Return the numbers of tasks that wait and that are leased in each queue, by its name.
 
     Games of paused seasons are left out.
     """
-    is_running = _tasks.season_id.is_(None) | _tasks.season_id.in_(_RUNNING_SEASONS)
-    by_kind = loads(connection, now_ms, _tasks.kind, tuple(TaskKind), is_running)
-    return {name: by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
+    has_no_season = _tasks.season_id.is_(None)
+    is_of_running_season = _tasks.season_id.in_(_RUNNING_SEASONS)
+    is_counted = has_no_season | is_of_running_season
+    load_by_kind = loads(connection, now_ms, _tasks.kind, tuple(TaskKind), is_counted)
+    return {name: load_by_kind.get(kind, NO_LOAD) for kind, name in QUEUES.items()}
 
 
 def _runners(connection: Connection, now_ms: int) -> dict[str, str | None]:
-    """Return the names of all runners that hold a lease or rest.
+    """Return the present runners: by name, the reason of a runner's pause, or None if it works.
 
-    A resting runner has the reason of its rest as its value, a working one has None.
+    A runner works if it holds a lease that has not expired.
     """
-    is_leased = _tasks.state == TaskState.RUNNING
-    leases = select(_tasks.owner).where(_tasks.kind.in_(TaskKind), is_leased, _tasks.until > now_ms)
-    owners = dict.fromkeys(connection.execute(leases.distinct()).scalars())
-    resting = connection.execute(select(_rests.owner, _rests.words).where(_rests.until > now_ms))
-    # A runner with a lease has ended its rest before the time that it had noted.
-    return {row.owner: row.words for row in resting} | owners
+    pauses = select(_rests.owner, _rests.words).where(_rests.until > now_ms)
+    runners: dict[str, str | None] = {row.owner: row.words for row in connection.execute(pauses)}
+    lease_owners = (
+        select(_tasks.owner)
+        .where(_tasks.kind.in_(TaskKind), _tasks.state == TaskState.RUNNING, _tasks.until > now_ms)
+        .distinct()
+    )
+    for owner in connection.execute(lease_owners).scalars():
+        runners[owner] = None  # even if it paused: it has ended that earlier than it had said
+    return runners
 
 
 def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
@@ -204,13 +211,18 @@ def _ages(connection: Connection, now_ms: int) -> list[float | None]:
     None stands for one that is not among the newest entries of the audit log.
     """
     columns = schema.audit.c
-    entries = select(columns.kind, columns.at).order_by(desc(columns.id)).limit(LATEST_ENTRIES)
-    newest = entries.subquery().c
+    newest_first = select(columns.kind, columns.at).order_by(desc(columns.id))
+    searched = newest_first.limit(LATEST_ENTRIES).subquery().c
     kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY, AuditKind.STARVED)
-    last_times = [func.max(case((newest.kind == kind, newest.at))) for kind in kinds]
-    times = connection.execute(select(*last_times)).one()
-    # A clock that was set back may be behind an entry: no age is negative.
-    return [None if time is None else max(0, now_ms - time) / 1000 for time in times]
+    last_times = [func.max(case((searched.kind == kind, searched.at))) for kind in kinds]
+    ages: list[float | None] = []
+    for last_ms in connection.execute(select(*last_times)).one():
+        if last_ms is None:
+            ages.append(None)
+        else:
+            # After a clock was set back, an entry may lie in the future: no age is negative.
+            ages.append(max(0, now_ms - last_ms) / 1000)
+    return ages
 
 
 def _store_bytes(connection: Connection, path: Path | None) -> int:
@@ -312,22 +324,26 @@ class Changes(StorePart):
         return numbers
 
     def of_season(self, name: str, *, analyses: bool = False) -> LastChanges | None:
-        """Return the numbers of a closed season; None if it is open or does not exist.
+        """Return the numbers that change with the pages of a closed season.
 
-        analyses  add the last change of analyses, for pages that show them. It is that of all
-                  seasons, since analyses of one season are not found without its games.
+        None if the season is open or does not exist.
+
+        name      the season's name
+        analyses  True adds the number of the last change of analyses, for pages that show them. It
+                  is that of all seasons, since those of one season are not found without its games.
         """
         numbers = self._read_changes(_CHANGES_OF_SEASON, name)
-        if numbers is None or analyses:
-            return numbers
-        return numbers[:-1]  # the last column is that of analyses
+        if numbers is None:
+            return None
+        *numbers_of_season, _last_change_of_analyses = numbers
+        return numbers if analyses else tuple(numbers_of_season)
 
     def _read_changes(self, query: Select[Any], name: str) -> LastChanges | None:
         """Return the numbers in the first row of a query, with 0 for NULL; None without a row.
 
         name  the name of the game or season, which is a parameter of the query
         """
-        self._database.check_place()
+        self._database.check_place()  # a reader of an old file would never see a change
         with self._database.read() as connection:
             row = connection.execute(query, {"name": name}).first()
         return None if row is None else tuple(number or 0 for number in row)

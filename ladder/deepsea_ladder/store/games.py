@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, Row, bindparam, delete, exists, insert, select
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, insert, select
 
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.bot_states import RetryPolicy
@@ -199,16 +199,20 @@ class Games(StorePart):
         return Receipt(ReceiptStatus.ACCEPTED, seq, suspended=suspended)
 
     def _refuse(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
-        """Note in the audit log that a result was refused, and return the refusal.
+        """Note in the audit log that a reported result was refused, and return the refusal.
 
         If the reporter's lease still holds, it ends, and a failed attempt is counted.
+
+        text     the reported record
+        is_late  True if the record was refused only since nobody plays the job any more
         """
         # A record may have half of a surrogate pair, which UTF-8 cannot express.
-        fingerprint = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+        digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
         with self._database.write() as connection:
-            task, now_ms = _task_of_job(connection, job.id), now(connection)
-            words = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {fingerprint})"
-            note(connection, now_ms, AuditKind.REFUSED, task.game_id, words)
+            task = _task_of_job(connection, job.id)
+            now_ms = now(connection)
+            message = f"{job.owner}, lease {job.attempt}: {reason} (SHA-256 {digest})"
+            note(connection, now_ms, AuditKind.REFUSED, task.game_id, message)
             if GAMES.leased_task(connection, job) is not None:
                 end_attempt(connection, task, job.attempt, AttemptEnd.REFUSED, reason, now_ms)
                 self._jobs.count_failure(connection, task, reason, now_ms)
@@ -256,10 +260,10 @@ def _task_of_job(connection: Connection, job_id: int) -> Row[Any]:
 def _check_record(
     text: str, game_id: str, season: StoredSeason, seed: bytes, lineup: Sequence[BotVersion]
 ) -> tuple[GameRecord, str]:
-    """Return a reported record, parsed and in the store's own notation, if it is valid.
+    """Return a reported record, parsed, and its text as the program itself writes it.
 
-    Raises `_InvalidResult` if it is of another game than expected, or if playing it again does not
-    give the same result. The store's notation may differ from the reported text.
+    That text may differ from the reported one. Raises `_InvalidResult` if the record is of another
+    game than expected, or if playing it again does not give the same result.
     """
     if len(text) > _LONGEST_RECORD:
         raise _InvalidResult(f"the record has {len(text)} characters, more than {_LONGEST_RECORD}")
@@ -313,41 +317,51 @@ class Logs(StorePart):
     """The store's part for the logs of bots in their games."""
 
     def add(self, seq: int, logs: Sequence[SeatLog]) -> None:
-        """Store the logs of a game's seats; it may be called again for the same game.
+        """Store the logs of a game's seats, and delete logs of the bots' older games.
 
-        For a seat without a fault only its notes are stored. Logs of the bots' older games are
-        deleted.
+        For a seat without a fault only its notes are stored. Logs that are stored already are left
+        out, so that the method may be called again for the same game.
 
         seq  the sequence number of the stored game
         """
         with self._database.write() as connection:
-            query = (
+            seats_query = (
                 select(_seats.c.seat, _versions.c.bot_id, _seats.c.faults)
                 .join(_versions, _versions.c.id == _seats.c.version_id)
                 .where(_seats.c.seq == seq)
             )
-            seats = {row.seat: row for row in connection.execute(query)}
-            stored = select(_logs.c.seat).where(_logs.c.seq == seq)
-            stored_seats = set(connection.execute(stored).scalars())
+            seat_rows = {row.seat: row for row in connection.execute(seats_query)}
+            stored_query = select(_logs.c.seat).where(_logs.c.seq == seq)
+            stored_seats = set(connection.execute(stored_query).scalars())
             for log in logs:
-                if log.seat not in seats or log.seat in stored_seats:
+                seat = seat_rows.get(log.seat)
+                if seat is None or log.seat in stored_seats:
                     continue
-                _, bot_id, faults = seats[log.seat]
-                if not faults and not log.notes:
+                has_faults = seat.faults > 0
+                if not has_faults and not log.notes:
                     continue
+                stored_log = log if has_faults else replace(log, error="", output="")
                 stored_seats.add(log.seat)
-                content = _packed(log if faults else replace(log, error="", output=""))
-                values = {"seq": seq, "seat": log.seat, "bot_id": bot_id, "content": content}
+                values = {
+                    "seq": seq,
+                    "seat": log.seat,
+                    "bot_id": seat.bot_id,
+                    "content": _packed(stored_log),
+                }
                 connection.execute(insert(_logs).values(**values))
-                _delete_old_logs(connection, bot_id, has_faults=bool(faults))
+                _delete_old_logs(connection, seat.bot_id, has_faults=has_faults)
 
     def of_game(self, game_id: str) -> tuple[SeatLog, ...]:
-        """Return the logs of a game, by seat. Raises `NotOnLadder` if there is no such game."""
+        """Return the stored logs of a game, in the order of the seats.
+
+        A seat may have none. Raises `NotOnLadder` if there is no such game.
+        """
         query = _LOGS_WITH_BOT.where(_games.c.game_id == game_id).order_by(_logs.c.seat)
         with self._database.read() as connection:
             rows = connection.execute(query).all()
         if not rows:
             raise no_such_game(game_id)
+        # A game without any logs has one row, in which the seat is NULL.
         return tuple(_seat_log(row) for row in rows if row.seat is not None)
 
     def of_bot(self, bot: str) -> dict[tuple[int, int], SeatLog]:
@@ -359,26 +373,27 @@ class Logs(StorePart):
 
 
 def _delete_old_logs(connection: Connection, bot_id: int, *, has_faults: bool) -> None:
-    """Delete a bot's logs but those of its newest games.
+    """Delete all logs of a bot except those of its newest games.
 
-    has_faults  True for its games with faults, False for those without; each has its own limit
+    has_faults  True to delete logs of games with faults, False for games without: each kind has
+                its own number of games whose logs stay
     """
+    kept_games = KEPT if has_faults else KEPT_NOTES
     is_seat_of_log = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
-    is_of_kind = exists().where(
-        is_seat_of_log, _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
-    )
-    seqs = select(_logs.c.seq).where(_logs.c.bot_id == bot_id, is_of_kind).distinct()
-    limit = KEPT if has_faults else KEPT_NOTES
-    newest_too_old = seqs.order_by(_logs.c.seq.desc()).limit(1).offset(limit)
-    deleted_up_to = connection.execute(newest_too_old).scalar()
-    if deleted_up_to is not None:
-        is_too_old = _logs.c.seq <= deleted_up_to
-        connection.execute(delete(_logs).where(_logs.c.bot_id == bot_id, is_too_old, is_of_kind))
+    has_such_a_game = _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
+    is_of_kind = and_(_logs.c.bot_id == bot_id, exists().where(is_seat_of_log, has_such_a_game))
+    newest_first = select(_logs.c.seq).where(is_of_kind).distinct().order_by(_logs.c.seq.desc())
+    # The newest of the games whose logs are deleted; None if there are too few games.
+    newest_deleted = newest_first.offset(kept_games).limit(1)
+    newest_deleted_seq = connection.execute(newest_deleted).scalar()
+    if newest_deleted_seq is not None:
+        connection.execute(delete(_logs).where(is_of_kind, _logs.c.seq <= newest_deleted_seq))
 
 
 def _packed(log: SeatLog) -> bytes:
     """Return the stored content of a log: compressed JSON with the ends of long texts."""
-    error, output = _end(log.error, schema.LONGEST_ERROR), _end(log.output, LONGEST_OUTPUT)
+    error = _end_of_text(log.error, schema.LONGEST_ERROR)
+    output = _end_of_text(log.output, LONGEST_OUTPUT)
     return zlib.compress(msgspec.json.encode((error, output, log.notes)))
 
 
@@ -386,7 +401,7 @@ _unpack_json = msgspec.json.Decoder(tuple[str, str, tuple[GameNote, ...]]).decod
 
 
 def _seat_log(row: Row[*tuple[Any, ...]]) -> SeatLog:
-    """Return the log of a row of `_LOGS_WITH_BOT`. Raises `StoreDamaged` if it cannot be read."""
+    """Return the log in a row of `_LOGS_WITH_BOT`. Raises `StoreDamaged` if it cannot be read."""
     try:
         error, output, notes = _unpack_json(zlib.decompress(row.content))
     except (ValueError, RecursionError, zlib.error) as damage:
@@ -394,10 +409,9 @@ def _seat_log(row: Row[*tuple[Any, ...]]) -> SeatLog:
     return SeatLog(row.seat, f"{row.name} v{row.number}", error, output, notes)
 
 
-def _end(text: str, size: int) -> str:
-    """Return the end of a text that has at most `size` bytes in UTF-8.
-
-    A character that would be cut is dropped, and half of a surrogate pair is written as an escape.
-    """
-    data = text.encode("utf-8", "backslashreplace")
-    return data[-size:].decode("utf-8", "ignore")
+def _end_of_text(text: str, max_bytes: int) -> str:
+    """Return the end of a text that has at most `max_bytes` bytes in UTF-8."""
+    # Half of a surrogate pair, which UTF-8 cannot express, is written as an escape.
+    content = text.encode("utf-8", "backslashreplace")
+    # The cut may go through a character, whose rest is dropped.
+    return content[-max_bytes:].decode("utf-8", "ignore")

@@ -13,11 +13,13 @@ from itertools import groupby, permutations
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    ColumnElement,
     CompoundSelect,
     Connection,
     FromClause,
     Row,
     Select,
+    and_,
     bindparam,
     func,
     select,
@@ -115,69 +117,86 @@ class History(StorePart):
     def games(
         self, season: StoredSeason | None = None, portion: int = PORTION
     ) -> Iterator[StoredGame]:
-        """Yield the games of a season, or of all, with records, in the order of their rating.
+        """Yield games with their records, in the order in which they were rated.
 
-        portion  the number of games that are read at once
         Raises `StoreDamaged` at a game that cannot be read.
+
+        season   the season of the games; None yields those of all seasons
+        portion  the number of games that are read at once
         """
-        after = 0
+        last_seq = 0
         while True:
-            query = self._query(season, _games).where(_games.c.seq > after).order_by(_games.c.seq)
-            games = self._stored(query.limit(portion))
+            query = self._query(season, _games).where(_games.c.seq > last_seq)
+            games = self._stored(query.order_by(_games.c.seq).limit(portion))
             yield from games
             if len(games) < portion:
                 return
-            after = games[-1].line.seq
+            last_seq = games[-1].line.seq
 
     def lines(self, season: StoredSeason | None = None) -> Iterator[GameLine]:
-        """Yield the games of a season, or of all, without records, in the order of their rating.
+        """Yield games without their records, in the order in which they were rated.
 
-        Games that cannot be read are skipped; `StoreDamaged` is raised for the first of them after
-        all others were yielded.
+        Games that cannot be read are skipped. If there were some, `StoreDamaged` is raised for the
+        first of them, after all others were yielded.
+
+        season  the season of the games; None yields those of all seasons
         """
-        after = 0
-        damage: list[str] = []
+        last_seq = 0
+        damage_lines: list[str] = []
         while True:
-            query = self._query(season).with_only_columns(_games.c.seq)
-            query = query.where(_games.c.seq > after).order_by(_games.c.seq).limit(PORTION)
+            # First the numbers alone, which can be read even if the rest of a game is damaged.
+            numbers = self._query(season).with_only_columns(_games.c.seq)
+            numbers = numbers.where(_games.c.seq > last_seq).order_by(_games.c.seq).limit(PORTION)
             with self._database.read() as connection:
-                seqs = connection.execute(query).scalars().all()
+                seqs = connection.execute(numbers).scalars().all()
             games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
-            lines, damage_of_portion = self._database.read_undamaged(games, _games.c.seq, _lines)
+            lines, new_damage_lines = self._database.read_undamaged(games, _games.c.seq, _lines)
             yield from lines
-            damage += damage_of_portion
+            damage_lines += new_damage_lines
             if len(seqs) < PORTION:
                 break
-            after = seqs[-1]
-        if damage:
-            raise StoreDamaged(damage[0])
+            last_seq = seqs[-1]
+        if damage_lines:
+            raise StoreDamaged(damage_lines[0])
 
     def paces(self, games: int) -> dict[int, Pace]:
-        """Return the pace of each season's newest games, by season id.
+        """Return the number and the times of each season's newest games, by season id.
 
         A season without games is missing.
 
         games  the largest number of newest games of a season
         """
-        seasons, newer = schema.seasons, _games.alias("newer")
-        # The first of a season's newest games; NULL if it has fewer games than that.
-        first_seq = (
-            select(newer.c.seq)
-            .where(newer.c.season_id == seasons.c.id)
-            .order_by(newer.c.seq.desc())
+        seasons, newest_games = schema.seasons, _games.alias("newest")
+        # The oldest of a season's newest games; NULL if the season has fewer games than `games`.
+        oldest_seq = (
+            select(newest_games.c.seq)
+            .where(newest_games.c.season_id == seasons.c.id)
+            .order_by(newest_games.c.seq.desc())
             .limit(1)
             .offset(games - 1)
             .correlate(seasons)
             .scalar_subquery()
         )
-        is_newest = (_games.c.season_id == seasons.c.id) & (
-            _games.c.seq >= func.coalesce(first_seq, 0)
+        is_newest = and_(
+            _games.c.season_id == seasons.c.id,
+            _games.c.seq >= func.coalesce(oldest_seq, 0),  # 0: all games of the season
         )
-        times = (func.min(_games.c.played_at), func.max(_games.c.played_at))
-        query = select(seasons.c.id, func.count(), *times).select_from(seasons)
+        query = (
+            select(
+                seasons.c.id,
+                func.count(),
+                func.min(_games.c.played_at),
+                func.max(_games.c.played_at),
+            )
+            .select_from(seasons)
+            .join(_games, is_newest)
+            .group_by(seasons.c.id)
+        )
         with self._database.read() as connection:
-            rows = connection.execute(query.join(_games, is_newest).group_by(seasons.c.id))
-            return {season: Pace(*values) for season, *values in rows}
+            return {
+                season_id: Pace(games=count, first_at=first_ms, last_at=last_ms)
+                for season_id, count, first_ms, last_ms in connection.execute(query)
+            }
 
     def players(self, season: StoredSeason) -> list[BotVersion]:
         """Return all versions that have played in the season, in the order of their ids."""
@@ -194,9 +213,10 @@ class History(StorePart):
         *,
         before: int | None = None,
     ) -> list[GameLine]:
-        """Return the newest games, the newest first; games that cannot be read are left out.
+        """Return the newest games, the newest first. Games that cannot be read are left out.
 
         limit        the largest number of games
+        season       only games of this season; None returns those of all
         game_filter  conditions that the games have to meet
         before       only games with a lower sequence number
         """
@@ -213,11 +233,13 @@ class History(StorePart):
         """Return the sequence numbers of the newest games, the newest first.
 
         limit        the largest number of games
+        season       only games of this season; None returns those of all
         game_filter  conditions that the games have to meet
         before       only games with a lower sequence number
         """
         with self._database.read() as connection:
-            if game_filter is not None and game_filter != GameFilter():
+            has_conditions = game_filter is not None and game_filter != GameFilter()
+            if game_filter is not None and has_conditions:
                 return self._filtered(connection, limit, game_filter, season, before)
             query = select(_games.c.seq).order_by(_games.c.seq.desc()).limit(limit)
             if season is not None:
@@ -227,21 +249,23 @@ class History(StorePart):
             return connection.execute(query).scalars().all()
 
     def latest_of(
-        self, season: StoredSeason, version_id: int, limit: int, faulty: int = 0
+        self, season: StoredSeason, version_id: int, limit: int, limit_with_faults: int = 0
     ) -> list[GameLine]:
         """Return the newest games of a version in the season, the newest first.
 
-        limit   the largest number of them
-        faulty  the largest number of further games, the newest in which it had faults
+        The newest games in which it had faults are among them, even if they are older than those.
+
+        limit              the largest number of newest games
+        limit_with_faults  the largest number of newest games with faults
         """
         is_of_version = (_seats.c.version_id == version_id, _seats.c.season_id == season.id)
-        seqs = select(_seats.c.seq).where(*is_of_version).order_by(_seats.c.seq.desc())
-        newest = seqs.limit(limit).subquery()
-        with_faults = seqs.where(schema.HAS_FAULTS).limit(faulty).subquery()
+        newest_first = select(_seats.c.seq).where(*is_of_version).order_by(_seats.c.seq.desc())
+        newest = newest_first.limit(limit).subquery()
+        with_faults = newest_first.where(schema.HAS_FAULTS).limit(limit_with_faults).subquery()
         return self.by_numbers(union_all(select(newest.c.seq), select(with_faults.c.seq)))
 
     def results_by_game(self, season: StoredSeason) -> dict[str, tuple[SeatResult, ...]]:
-        """Return the results of every seat of a season's games, by game id."""
+        """Return the results of each game of a season, in the order of its seats, by game id."""
         query = (
             select(_games.c.game_id, _seats)
             .join(_seats, _seats.c.seq == _games.c.seq)
@@ -251,8 +275,8 @@ class History(StorePart):
         )
         with self._database.read() as connection, connection.execute(query) as rows:
             return {
-                game_id: tuple(map(seat_result, seats))
-                for game_id, seats in groupby(rows, key=lambda row: str(row.game_id))
+                game_id: tuple(seat_result(row) for row in rows_of_game)
+                for game_id, rows_of_game in groupby(rows, key=lambda row: str(row.game_id))
             }
 
     def get(self, game_id: str) -> StoredGame:
@@ -263,68 +287,85 @@ class History(StorePart):
         return games[0]
 
     def games_after(self, seq: int, limit: int) -> list[GameLine]:
-        """Return the first games of all seasons after a sequence number, in their order.
+        """Return up to `limit` games after a sequence number, of all seasons, the oldest first.
 
-        Games that cannot be read are left out. The list is empty only if there are no later games
+        Games that cannot be read are left out. The list is empty only if there is no later game
         that can be read.
         """
-        query = self._query(None).where(_games.c.seq > seq)
-        query = query.order_by(_games.c.seq).limit(limit)
-        games, damage = self._database.read_undamaged(query, _games.c.seq, _lines)
-        if damage and not games:
-            # All of these are damaged: go on behind them. Sequence numbers have no gaps.
-            return self.games_after(seq + len(damage), limit)
-        return games
+        last_seq = seq
+        while True:
+            query = self._query(None).where(_games.c.seq > last_seq)
+            query = query.order_by(_games.c.seq).limit(limit)
+            games, damage_lines = self._database.read_undamaged(query, _games.c.seq, _lines)
+            if games or not damage_lines:
+                return games
+            # All of these games are damaged: go on behind them. Sequence numbers have no gaps, and
+            # there is one line for each game.
+            last_seq += len(damage_lines)
 
     def ratings_before(self, seq: int) -> list[Rating | None]:
-        """Return the rating of each version before a game, by seat.
+        """Return the ratings that the versions of a game had before it, by seat.
 
         None stands for a version whose first game of the season this was.
+
+        seq  the sequence number of the game
         """
-        older = _seats.alias("older")
-        last_seq_before = (
-            select(func.max(older.c.seq))
+        earlier_seats, previous_seats = _seats.alias("earlier"), _seats.alias("previous")
+        # The version's last game before this one, in the same season.
+        previous_seq = (
+            select(func.max(earlier_seats.c.seq))
             .where(
-                older.c.version_id == _seats.c.version_id,
-                older.c.season_id == _seats.c.season_id,
-                older.c.seq < _seats.c.seq,
+                earlier_seats.c.version_id == _seats.c.version_id,
+                earlier_seats.c.season_id == _seats.c.season_id,
+                earlier_seats.c.seq < _seats.c.seq,
             )
             .correlate(_seats)
             .scalar_subquery()
         )
-        is_last_seat = (_other.c.seq == last_seq_before) & (
-            _other.c.version_id == _seats.c.version_id
+        is_previous_seat = and_(
+            previous_seats.c.seq == previous_seq,
+            previous_seats.c.version_id == _seats.c.version_id,
         )
-        query = select(_other.c.mu, _other.c.sigma).select_from(_seats)
-        query = query.outerjoin(_other, is_last_seat)
+        query = (
+            select(previous_seats.c.mu, previous_seats.c.sigma)
+            .select_from(_seats)
+            .outerjoin(previous_seats, is_previous_seat)
+            .where(_seats.c.seq == seq)
+            .order_by(_seats.c.seat)
+        )
         with self._database.read() as connection:
-            rows = connection.execute(query.where(_seats.c.seq == seq).order_by(_seats.c.seat))
-            return [None if mu is None else Rating.from_hex(mu, sigma) for mu, sigma in rows]
+            rows = connection.execute(query).all()
+        return [None if row.mu is None else Rating.from_hex(row.mu, row.sigma) for row in rows]
 
     def records(self, games: Sequence[GameLine]) -> dict[int, str]:
-        """Return the records of games by sequence number; those that cannot be read are missing."""
+        """Return the records of games, by the games' sequence numbers.
+
+        Records that cannot be read are missing.
+        """
         if not games:
             return {}
 
-        def pairs(_: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, str]]:
+        def numbered_records(_: Connection, rows: Sequence[Row[Any]]) -> list[tuple[int, str]]:
             return [(row.seq, str(row.record)) for row in rows]
 
-        query = select(_games.c.seq, _games.c.record)
-        query = query.where(_games.c.seq.in_([game.seq for game in games]))
-        records, _ = self._database.read_undamaged(query, _games.c.seq, pairs)
+        seqs = [game.seq for game in games]
+        query = select(_games.c.seq, _games.c.record).where(_games.c.seq.in_(seqs))
+        records, _ = self._database.read_undamaged(query, _games.c.seq, numbered_records)
         return dict(records)
 
     def _query(self, season: StoredSeason | None, table: FromClause | None = None) -> Select[Any]:
-        """Return the query of the games of a season, or of all, with the season's name.
+        """Return the query for the games of a season, with the season's name.
 
-        table  the games' table, to select records, too; by default they are left out
+        season  None selects the games of all seasons
+        table   the games' table, to select records, too; None leaves them out
         """
         seasons = schema.seasons
         columns = _COLUMNS_WITHOUT_RECORD if table is None else table.c
-        query = select(*columns, seasons.c.name.label("season")).join(
-            seasons, seasons.c.id == _games.c.season_id
-        )
-        return query if season is None else query.where(_games.c.season_id == season.id)
+        query = select(*columns, seasons.c.name.label("season"))
+        query = query.join(seasons, seasons.c.id == _games.c.season_id)
+        if season is not None:
+            query = query.where(_games.c.season_id == season.id)
+        return query
 
     def _filtered(
         self,
@@ -394,16 +435,22 @@ class History(StorePart):
         return newest
 
     def by_numbers(self, seqs: Sequence[int] | CompoundSelect[tuple[int]]) -> list[GameLine]:
-        """Return the games with these sequence numbers, the newest first.
+        """Return the games with these sequence numbers, the newest first, without records.
 
-        Games that cannot be read are left out. Games never change, so the numbers may have been
-        read in an earlier snapshot.
+        Games that cannot be read are left out. Since games never change, the numbers may have been
+        read earlier.
+
+        seqs  the numbers, or a query for them
         """
-        games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
-        return self._database.read_undamaged(games, _games.c.seq, _lines)[0]
+        query = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+        games, _ = self._database.read_undamaged(query, _games.c.seq, _lines)
+        return games
 
     def _stored(self, query: Select[Any]) -> list[StoredGame]:
-        """Return the games of a query of `_query` with records, in the order of its rows."""
+        """Return the games that a query selects, with their records, in the order of its rows.
+
+        query  a query of `_query` with records
+        """
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             lines = _lines(connection, rows)
@@ -435,44 +482,55 @@ def _last_common_seq(group: Sequence[Row[Any]]) -> int:
     return min(int(row.last_seq) for row in group)
 
 
-def _games_of_group(
-    group: Sequence[Row[Any]], conditions: Sequence[Any], until: int
-) -> Select[Any]:
-    """Return the query of the games of one version, or of two at the same table, newest first.
+def _is_seat_of(seats: FromClause, rating: Row[Any]) -> ColumnElement[bool]:
+    """Return the condition that a seat is of the version and season of a row of ratings."""
+    return and_(seats.c.version_id == rating.version_id, seats.c.season_id == rating.season_id)
 
-    group       the rows of the versions' ratings, that of the bot's own version first
+
+def _games_of_group(
+    group: Sequence[Row[Any]], conditions: Sequence[ColumnElement[bool]], until: int
+) -> Select[Any]:
+    """Return a query for the games of one version, or of two versions that met, newest first.
+
+    It selects sequence numbers.
+
+    group       the row of the version's rating; of two versions, that of the bot's own first
     conditions  on columns of `_own` and, with two versions, of `_other`
     until       the highest sequence number
     """
-    rating_of = dict(zip((_own, _other), group, strict=False))
-    # Of two versions, the games of the one with fewer games are searched for the other.
-    searched, *others = sorted(rating_of, key=lambda seats: rating_of[seats].games)
-    is_seat_of_version = {
-        seats: (seats.c.version_id == row.version_id, seats.c.season_id == row.season_id)
-        for seats, row in rating_of.items()
-    }
-    for seats in others:
+    if len(group) == 1:
+        searched, searched_rating = _own, group[0]
+    else:
+        own_rating, other_rating = group
+        searched, searched_rating = _own, own_rating
+        checked, checked_rating = _other, other_rating
+        if other_rating.games < own_rating.games:
+            # The games of the version with fewer games are searched for the other one.
+            searched, searched_rating = _other, other_rating
+            checked, checked_rating = _own, own_rating
         # By EXISTS, since for a join SQLite would search the games before `until`, too.
-        seat = select(seats.c.seq).where(
-            *is_seat_of_version[seats], seats.c.seq == searched.c.seq, *conditions
+        common_seat = select(checked.c.seq).where(
+            _is_seat_of(checked, checked_rating), checked.c.seq == searched.c.seq, *conditions
         )
-        conditions = [seat.exists()]
-    query = select(searched.c.seq).where(
-        *is_seat_of_version[searched], searched.c.seq <= until, *conditions
+        conditions = [common_seat.exists()]
+    return (
+        select(searched.c.seq)
+        .where(_is_seat_of(searched, searched_rating), searched.c.seq <= until, *conditions)
+        .order_by(searched.c.seq.desc())
     )
-    return query.order_by(searched.c.seq.desc())
 
 
 def _seats_of_games(connection: Connection, seqs: list[int]) -> dict[int, list[GameSeat]]:
-    """Return the seats of games in their order, by the games' sequence numbers.
+    """Return the seats of each game, in their order, by the games' sequence numbers.
 
     Raises `StoreDamaged` if one of them cannot be read.
     """
     versions: dict[int, BotVersion] = {}
     seats: dict[int, list[GameSeat]] = defaultdict(list)
     for row in connection.execute(_SEATS_OF_GAMES, {"seqs": seqs}):
-        if row.version_id not in versions:
+        if row.version_id not in versions:  # each version has many seats
             versions[row.version_id] = version_of(row)
+        # SQLite also stores values of another type.
         if type(row.placement) is not int or type(row.points) is not int:
             raise _wrong_type(row.seq)
         rating = Rating.from_hex(row.mu, row.sigma)
@@ -498,7 +556,10 @@ def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSe
 
 
 def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
-    """Return the game of a row of `History._query`. Raises `StoreDamaged` for a wrong value."""
+    """Return the game in a row of `History._query`, with its seats and without its record.
+
+    Raises `StoreDamaged` for a value of another type than its column has.
+    """
     if type(row.game_id) is not str or type(row.played_at) is not int:
         raise _wrong_type(row.seq)
     return GameLine(
@@ -539,13 +600,13 @@ def last_seq(connection: Connection) -> int:
 
 
 def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersion]:
-    """Return versions by their ids. Raises `StoreDamaged` if one does not exist."""
+    """Return the versions with these ids, by id. Raises `StoreDamaged` if one does not exist."""
     rows = connection.execute(_VERSIONS_BY_ID, {"ids": ids})
     versions = {row.version_id: version_of(row) for row in rows}
-    for version in ids:
-        if version not in versions:
+    for version_id in ids:
+        if version_id not in versions:
             raise StoreDamaged(
-                f"table bot_versions, row {version}: it is gone, or its bot, or its author"
+                f"table bot_versions, row {version_id}: it is gone, or its bot, or its author"
             )
     return versions
 
@@ -553,19 +614,25 @@ def versions_by_id(connection: Connection, ids: list[int]) -> dict[int, BotVersi
 def versions_of(
     connection: Connection, job_id: int, *, with_states: bool = False
 ) -> tuple[BotVersion, ...]:
-    """Return the line-up of a job, the versions by seat. Raises `StoreDamaged` if there is none.
+    """Return the line-up of a job: its versions in the order of their seats.
 
-    with_states  also read the states of the bots, so that a damaged one is found
+    Raises `StoreDamaged` if there is none.
+
+    with_states  also read the states of the bots, which raises `StoreDamaged` for a damaged one
     """
     query = _BOTS_OF_JOB if with_states else _VERSIONS_OF_JOB
-    lineup = tuple(version_of(row) for row in connection.execute(query, {"job": job_id}))
+    rows = connection.execute(query, {"job": job_id})
+    lineup = tuple(version_of(row) for row in rows)
     if not lineup:
         raise StoreDamaged(f"job {job_id} has no line-up")
     return lineup
 
 
 def version_of(row: Row[Any]) -> BotVersion:
-    """Return the version of a row of `SELECT_VERSIONS`. Raises `StoreDamaged` for a wrong name."""
+    """Return the version in a row of `SELECT_VERSIONS`.
+
+    Raises `StoreDamaged` if the name of the bot or of its author is not a text.
+    """
     for name in (row.name, row.author):
         if not isinstance(name, str):  # SQLite also stores bytes, which would be printed
             raise StoreDamaged(f"version {row.version_id}: the name {name!r} is not a text")
