@@ -42,23 +42,27 @@ def revision(connection: Connection) -> str | None:
     Raises `StoreError` for a database that is no ladder but has tables.
     """
     tables = set(inspect(connection).get_table_names())
-    schema_revision = ""
+    revisions: list[str] = []
     if _REVISIONS in tables:
-        numbers = connection.execute(text(f"SELECT version_num FROM {_REVISIONS}")).scalars()
-        schema_revision = ",".join(map(str, numbers))
-    if schema_revision:
+        query = text(f"SELECT version_num FROM {_REVISIONS}")
+        revisions = [str(number) for number in connection.execute(query).scalars()]
+    if revisions:
         tables.remove(_REVISIONS)
-    is_ladder = schema_revision and not _TABLES_OF_LADDERS_ONLY.isdisjoint(tables)
+    has_tables_of_ladder = not _TABLES_OF_LADDERS_ONLY.isdisjoint(tables)
+    is_ladder = revisions and has_tables_of_ladder
     if tables and not is_ladder:
         examples = ", ".join(sorted(tables)[:3])
         raise StoreError(f"it has tables that are no ladder's: {examples}")
-    return schema_revision or None
+    # There is one revision; several would be shown in the error on an unknown one.
+    return ",".join(revisions) or None
 
 
 def create(database: Database, source: Database | None = None) -> None:
-    """Create all tables in an empty database, with the rows of `source` if it is given.
+    """Create all tables of a ladder in an empty database.
 
-    The source has to have the same schema. Raises `StoreError` for a database with tables.
+    Raises `StoreError` for a database that has tables already.
+
+    source  a ladder of the same schema, whose rows are copied; None leaves the tables empty
     """
     with database.write() as connection:
         if _ladder_revision(database, connection) is not None:
@@ -147,8 +151,9 @@ def _known_revisions(config: Config) -> set[str]:
 
 def _copy_rows(source: Connection, target: Connection) -> None:
     """Copy every row of a ladder into the empty tables of another database."""
+    # Each table after those to which its rows refer.
     for table in schema.metadata.sorted_tables:
-        # A row that others of its table refer to has a smaller key, and must be inserted first.
+        # Rows may also refer to earlier rows of their own table, which have smaller keys.
         in_order = select(table).order_by(*table.primary_key)
         rows = source.execute(in_order.execution_options(yield_per=_ROWS_PER_PORTION))
         for portion in rows.mappings().partitions():
@@ -158,7 +163,10 @@ def _copy_rows(source: Connection, target: Connection) -> None:
 
 
 def _continue_ids(connection: Connection) -> None:
-    """Let PostgreSQL give new rows ids above those of the copied rows."""
+    """Let PostgreSQL give new rows ids above those of the copied rows.
+
+    It takes ids from a sequence of each table, which does not know of rows with given ids.
+    """
     for table in schema.metadata.sorted_tables:
         column = table.autoincrement_column
         if column is not None:

@@ -129,25 +129,25 @@ class Ratings(StorePart):
             if former is not None:
                 query = _ENTRIES_WITH_GIVEN_FORMER
                 parameters["former"] = [*former]
-        newcomer = RatingTotals(season.settings.rating.newcomer)
+        totals_of_newcomer = RatingTotals(season.settings.rating.newcomer)
 
-        def entries(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
-            """Return the entries of rows; a version without games has the newcomer's rating."""
-            return [
-                RatedVersion(
-                    version_of(row),
-                    newcomer if row.mu is None else tally_of(row),
-                    row.state,
-                    is_current=row.is_current,
+        def rated_versions(_: Connection, rows: Sequence[Row[Any]]) -> list[RatedVersion]:
+            """Return the versions in rows; one without games has the rating of a newcomer."""
+            versions = []
+            for row in rows:
+                has_games = row.mu is not None
+                totals = tally_of(row) if has_games else totals_of_newcomer
+                versions.append(
+                    RatedVersion(version_of(row), totals, row.state, is_current=row.is_current)
                 )
-                for row in rows
-            ]
+            return versions
 
-        key = schema.bot_versions.c.id
-        return self._database.read_undamaged(query, key, entries, parameters)[0]
+        version_id = schema.bot_versions.c.id
+        versions, _ = self._database.read_undamaged(query, version_id, rated_versions, parameters)
+        return versions
 
     def last_seq(self) -> int:
-        """Return the sequence number of the last game of the ladder.
+        """Return the sequence number of the ladder's last game; 0 before the first.
 
         The numbers begin with 1 and have no gaps, so it is also the number of games.
         """
@@ -250,28 +250,31 @@ class Ratings(StorePart):
     def differences(
         self, season: StoredSeason, *, records: bool = False, proof: Prove = prove
     ) -> list[str]:
-        """Return differences of the stored ratings and results from those of the season's games.
+        """Rate a season's games again, and return where the stored ratings and sums differ.
 
-        Each is one line; there are at most `_MOST_DIFFERENCES`.
+        Each difference is one line; there are at most `_MOST_DIFFERENCES`. An empty list means that
+        all stored values agree with the games.
 
-        records  also play every game again from its record, which takes a millisecond or two each
-        proof    the function that plays the records again
+        records  True also compares results with the games' records, which are played again; this
+                 takes a millisecond or two for each game
+        proof    the function that plays records again, and returns lines on differences
         """
         lines: list[str] = []
-        tallies: dict[int, RatingTotals] = {}
+        computed: dict[int, RatingTotals] = {}
         with self._database.read() as connection:
             stored = read_tallies(connection, season)
             for game in rated_games(connection, season):
-                tallies |= _tallies_after(season.settings.rating, tallies, game)
-                lines += _seat_differences(game, tallies)
+                computed |= _tallies_after(season.settings.rating, computed, game)
+                lines += _seat_differences(game, computed)
                 if len(lines) >= _MOST_DIFFERENCES:
                     return lines[:_MOST_DIFFERENCES]
             lines += sum_differences(connection, season)
-            for version in sorted(stored.keys() | tallies.keys()):
-                lines += _tally_differences(version, stored.get(version), tallies.get(version))
+            for version_id in sorted(stored.keys() | computed.keys()):
+                lines += _tally_differences(
+                    version_id, stored.get(version_id), computed.get(version_id)
+                )
             if records:
-                record_differences = proof(recorded_games(connection, season))
-                lines += islice(record_differences, _MOST_DIFFERENCES)
+                lines += islice(proof(recorded_games(connection, season)), _MOST_DIFFERENCES)
         return lines[:_MOST_DIFFERENCES]
 
     def rewrite(self, season: StoredSeason, portion: int = _PORTION) -> int:
@@ -319,26 +322,29 @@ class Ratings(StorePart):
 
 
 def _means(pairs: str) -> list[float]:
-    """Return the means of a text "seq mu,seq mu" in the order of the games' sequence numbers.
+    """Return the values of mu in a text of pairs, in the order of the games' sequence numbers.
 
     Raises `StoreDamaged` for a value that is no number: a text that a query builds is not checked
     by the type of a column.
+
+    pairs  the sequence number and mu (as a hexadecimal float) of each game: "seq mu,seq mu"
     """
+    mean_after_game = {}
     try:
-        words = pairs.replace(",", " ").split(" ")
-        seqs = [int(word) for word in words[::2]]
-        means = [float.fromhex(word) for word in words[1::2]]
+        for pair in pairs.split(","):
+            seq, mu = pair.split(" ")
+            mean_after_game[int(seq)] = float.fromhex(mu)
     except (TypeError, ValueError):
         raise StoreDamaged("a game's rating is no number", "game_seats", "mu") from None
-    return [mean for _, mean in sorted(zip(seqs, means, strict=True))]
+    return [mean_after_game[seq] for seq in sorted(mean_after_game)]
 
 
 def rated_games(
     connection: Connection, season: StoredSeason, *conditions: ColumnElement[bool]
 ) -> Iterator[FoldedGame]:
-    """Yield the games of a season that meet all conditions, in the order in which they are rated.
+    """Yield the games of a season that meet all conditions, in the order in which they were rated.
 
-    conditions  on columns of the games and their seats
+    conditions  conditions on columns of the games and their seats
     """
     games, seats = schema.games, schema.game_seats
     query = (
@@ -349,8 +355,8 @@ def rated_games(
         .execution_options(yield_per=2000)
     )
     with connection.execute(query) as rows:  # which is closed if the caller stops early, too
-        for seq, group in groupby(rows, key=lambda row: row.seq):
-            seat_rows = list(group)
+        for seq, rows_of_game in groupby(rows, key=lambda row: row.seq):
+            seat_rows = list(rows_of_game)
             yield FoldedGame(
                 seq=seq,
                 played_at=seat_rows[0].played_at,
@@ -365,7 +371,7 @@ def _tallies_after(
 ) -> dict[int, RatingTotals]:
     """Return the rating and totals of a game's versions after the game, by version id.
 
-    tallies  those before the game; a version that is missing plays its first game
+    tallies  the rating and totals before the game; a version that is missing plays its first game
     """
     return after_game(parameters, tallies, game.seats, game.seq, game.played_at)
 
@@ -376,12 +382,13 @@ def _seat_differences(game: FoldedGame, tallies: dict[int, RatingTotals]) -> lis
     tallies  the computed rating and totals after the game, by version id
     """
     lines = []
-    for seat, stored, number in zip(game.seats, game.ratings, game.numbers, strict=True):
+    for seat, rating, number in zip(game.seats, game.ratings, game.numbers, strict=True):
         computed = tallies[seat.version_id]
-        if stored.to_hex() != computed.rating.to_hex() or number != computed.games:
+        is_same_rating = rating.to_hex() == computed.rating.to_hex()
+        if not is_same_rating or number != computed.games:
             lines.append(
                 f"game {game.seq}, version {seat.version_id}: the rating after it is "
-                f"{_bits(stored)} and {number} the number of its games, the games give "
+                f"{_bits(rating)} and {number} the number of its games, the games give "
                 f"{_bits(computed.rating)} and {computed.games}"
             )
     return lines
@@ -390,10 +397,11 @@ def _seat_differences(game: FoldedGame, tallies: dict[int, RatingTotals]) -> lis
 def _tally_differences(
     version: int, stored: RatingTotals | None, computed: RatingTotals | None
 ) -> list[str]:
-    """Return a line for each stored total of a version that its games do not give.
+    """Return a line for each stored total of a version that differs from the computed one.
 
-    stored    None if the version has no row
-    computed  None if the version has no games
+    version   the id of the version
+    stored    the stored rating and totals; None if the version has none
+    computed  the rating and totals that its games give; None if it has no games
     """
     if stored is None or computed is None:
         difference = "no rating, but games" if stored is None else "a rating, but no games"

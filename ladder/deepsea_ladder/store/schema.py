@@ -561,8 +561,9 @@ forbid_other_values(metadata)
 def create_tables(connection: Connection) -> None:
     """Create all tables and indexes in an empty database."""
     if connection.dialect.name == "postgresql":
-        # The tables above define conditions of indexes for SQLite alone. To define them there for
-        # PostgreSQL would import its dialect in each command, a tenth of a short one's time.
+        # Indexes are declared with conditions for SQLite alone, which are copied here. To declare
+        # them for PostgreSQL, too, would import its dialect in each command, which takes a tenth
+        # of the time of a short one.
         for table in metadata.tables.values():
             for index in table.indexes:
                 where = index.dialect_options["sqlite"]["where"]
@@ -582,13 +583,16 @@ def _condition_and_name(index: Index) -> tuple[bool, str]:
 
 
 def _digest() -> str:
-    """Return a digest of all columns and types, so that other tables have another revision."""
-    columns = [
+    """Return a short digest over all columns, their types and the values that they allow.
+
+    It is a part of the revision, so that each change of the tables gives another revision.
+    """
+    lines = [
         f"{column}: {type(column.type).__name__} {column.nullable} {allowed_values_sql(column)}"
         for table in metadata.tables.values()
         for column in table.columns
     ]
-    return hashlib.sha256("\n".join(columns).encode()).hexdigest()[:8]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
 
 
 REVISION = f"0001_{_digest()}"

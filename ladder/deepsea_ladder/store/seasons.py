@@ -127,56 +127,64 @@ class Seasons(StorePart):
             return stored
 
     def end_submissions(self, name: str, actor: Actor = MACHINE) -> tuple[list[str], int]:
-        """End the submissions of an open season now, and return what is still to be done in it.
+        """End the submissions of an open season now, and return what has to wait for its end.
 
-        That is the names of bots whose former version would be ranked if the season were closed
-        now, since the current one is provisional; and the number of submissions without a verdict.
-        A closed season gives ([], 0).
+        Returns the names of bots whose former version would be ranked if the season were closed
+        now, since the current one has too few games; and the number of submissions of the ladder
+        that are still to be checked. Nothing happens for a closed season, which gives ([], 0).
         """
-        table = schema.seasons
+        seasons = schema.seasons
         with self._database.write() as connection:
             stored = _get(connection, name)
             now_ms = now(connection)
             if stored.closed_at is not None:
                 return [], 0
-            takes_bots = stored.submissions_until is None or stored.submissions_until > now_ms
-            if takes_bots:
-                season = update(table).where(table.c.id == stored.id)
-                connection.execute(season.values(submissions_until=now_ms))
-            if _end_extensions(connection, stored.id) or takes_bots:
-                note(
-                    connection, now_ms, AuditKind.SEASON, name, "takes in no more bots", actor=actor
+            took_bots = stored.submissions_until is None or stored.submissions_until > now_ms
+            if took_bots:
+                connection.execute(
+                    update(seasons)
+                    .where(seasons.c.id == stored.id)
+                    .values(submissions_until=now_ms)
                 )
-            submissions = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
-            bots = _replaced_by_provisional(connection, stored)
-            return bots, connection.execute(submissions).scalar_one()
+            had_extensions = _end_extensions(connection, stored.id)
+            if took_bots or had_extensions:
+                message = "takes in no more bots"
+                note(connection, now_ms, AuditKind.SEASON, name, message, actor=actor)
+            query = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
+            unchecked_submissions = connection.execute(query).scalar_one()
+            return _replaced_by_provisional(connection, stored), unchecked_submissions
 
     def set_deadline(self, name: str, until: int | None, actor: Actor) -> StoredSeason:
         """Set the time until which a season takes in bots, and return the season.
 
-        until  in milliseconds since 1970; None until the season is closed
         Raises `SeasonClosed`, or `SeasonError` for a time that is over and a tournament's season.
+
+        until  in milliseconds since 1970; None removes the deadline, so that the season takes in
+               bots until it is closed
         """
-        table = schema.seasons
+        seasons = schema.seasons
         with self._database.write() as connection:
-            stored, now_ms = _season_with_deadline(connection, name, until)
-            change = update(table).where(table.c.id == stored.id).values(submissions_until=until)
-            connection.execute(change)
+            stored, now_ms = _season_for_deadline(connection, name, until)
+            connection.execute(
+                update(seasons).where(seasons.c.id == stored.id).values(submissions_until=until)
+            )
             if until is None:
-                _end_extensions(connection, stored.id)
-            words = f"takes in bots until {_time_text(until)}"
-            note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
+                _end_extensions(connection, stored.id)  # nobody needs one without a deadline
+            message = f"takes in bots until {_time_text(until)}"
+            note(connection, now_ms, AuditKind.SEASON, name, message, actor=actor)
             return _get(connection, name)
 
     def extend(self, name: str, author: str, until: int | None, actor: Actor) -> None:
-        """Let an author submit to a season after its deadline.
+        """Let an author submit to a season after its deadline, or end that permission.
 
-        until  in milliseconds since 1970; None takes an extension back
-        Raises `SeasonClosed`, or `SeasonError` if the extension makes no sense.
+        Raises `SeasonClosed`, or `SeasonError` for a season without a deadline, for a time that is
+        not after it, and for a tournament's season.
+
+        until  the author's own deadline in milliseconds since 1970; None ends the permission
         """
         table = schema.extensions
         with self._database.write() as connection:
-            stored, now_ms = _season_with_deadline(connection, name, until)
+            stored, now_ms = _season_for_deadline(connection, name, until)
             author_id = find_author(connection, author).id
             if stored.submissions_until is None:
                 raise SeasonError(f"season {name} has no deadline: nobody needs more time")
@@ -185,15 +193,23 @@ class Seasons(StorePart):
                 raise SeasonError(
                     f"season {name} takes in everybody's bots until {deadline}: say later"
                 )
-            key = {"season_id": stored.id, "author_id": author_id}
-            has_key = (table.c.season_id == stored.id, table.c.author_id == author_id)
-            connection.execute(delete(table).where(*has_key))
-            if until is not None:
-                connection.execute(insert(table).values(**key, until=until))
-            words = f"may submit to season {name} until {_time_text(until)}"
+            is_own = (table.c.season_id == stored.id, table.c.author_id == author_id)
+            connection.execute(delete(table).where(*is_own))
             if until is None:
-                words = f"may submit to season {name} no longer than others"
-            note(connection, now_ms, AuditKind.SEASON, "", words, author_id=author_id, actor=actor)
+                message = f"may submit to season {name} no longer than others"
+            else:
+                row = {"season_id": stored.id, "author_id": author_id, "until": until}
+                connection.execute(insert(table).values(row))
+                message = f"may submit to season {name} until {_time_text(until)}"
+            note(
+                connection,
+                now_ms,
+                AuditKind.SEASON,
+                subject="",
+                message=message,
+                author_id=author_id,
+                actor=actor,
+            )
 
     def extensions(self) -> dict[int, list[Extension]]:
         """Return the extensions of each season, by season id, in the order of authors' names."""
@@ -215,10 +231,12 @@ class Seasons(StorePart):
             return set(connection.execute(select(schema.extensions.c.author_id)).scalars())
 
     def deadline_of(self, name: str, author_id: int) -> int | None:
-        """Return the time until which an author may submit to a season; None without a limit.
+        """Return the time until which an author may submit to a season, with an extension.
 
-        The time is in milliseconds since 1970, and includes the author's extension. Visitors have
-        the author id 0.
+        It is in milliseconds since 1970; None if there is no such limit, or no such season.
+
+        name       the season's name
+        author_id  0 for a visitor who is no author
         """
         query = deadlines_of(author_id).where(schema.seasons.c.name == name)
         with self._database.read() as connection:
@@ -241,13 +259,14 @@ class Seasons(StorePart):
             stored, now_ms = _get(connection, name), now(connection)
             if stored.closed_at is not None:
                 raise SeasonClosed(f"season {name} is closed and gets no games")
-            if (stored.paused_at is not None) == paused:
+            was_paused = stored.paused_at is not None
+            if was_paused == paused:
                 return
             paused_at = now_ms if paused else None
-            season = update(table).where(table.c.id == stored.id)
-            connection.execute(season.values(paused_at=paused_at))
-            words = "paused" if paused else "resumed"
-            note(connection, now_ms, AuditKind.SEASON, name, words, actor=actor)
+            is_season = table.c.id == stored.id
+            connection.execute(update(table).where(is_season).values(paused_at=paused_at))
+            message = "paused" if paused else "resumed"
+            note(connection, now_ms, AuditKind.SEASON, name, message, actor=actor)
 
     def close(self, name: str, actor: Actor = MACHINE) -> tuple[str | None, int]:
         """Close a season, and return its seed in hex and the number of games being played.
@@ -283,7 +302,8 @@ class Seasons(StorePart):
     def exits(self, season: StoredSeason) -> dict[int, int]:
         """Return the versions that left a tournament, in the order in which they left.
 
-        The key is a version id, the value the number of the tournament's last job at that time.
+        By version id, it is the number of the tournament's last job when the version left; 0 for a
+        version that was out before the first.
         """
         table = schema.tournament_exits
         query = select(table.c.version_id, table.c.after_number).order_by(table.c.place)
@@ -296,46 +316,52 @@ class Seasons(StorePart):
             return _get(connection, name)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
-        """Return the seed of a closed season in hex; None while it is open or a game is leased.
+        """Return the secret seed of a closed season, in hex, once it may be published; else None.
 
-        A game whose lease has expired may still get its result, until `close` is called again.
+        It stays secret while the season is open, and as long as a game is leased, even by an
+        expired lease: that game may still get a result, until `close` is called again.
         """
         if season.closed_at is None:
             return None
+        leased_games = _leased_games(season.id).with_only_columns(schema.tasks.c.subject)
         with self._database.read() as connection:
-            leased = _leased_games(season.id).with_only_columns(schema.tasks.c.subject).limit(1)
-            if connection.execute(leased).first() is not None:
+            if connection.execute(leased_games.limit(1)).first() is not None:
                 return None
             return seed_of(connection, season.id).hex()
 
     def all(self) -> list[StoredSeason]:
         """Return every season that can be read, the oldest first; `damage_lines` has the others."""
-        return self._read_all()[0]
+        seasons, _ = self._read_all_once()
+        return seasons
 
     def damage_lines(self) -> list[str]:
         """Return a line for each season that cannot be read, and that `all` leaves out."""
-        return self._read_all()[1]
+        _, damage_lines = self._read_all_once()
+        return damage_lines
+
+    def _read_all_once(self) -> tuple[list[StoredSeason], list[str]]:
+        """Return the same as `_read_all`, which is called only once within a snapshot."""
+        return self._database.once_per_snapshot("seasons", self._read_all)
 
     def _read_all(self) -> tuple[list[StoredSeason], list[str]]:
-        """Return the readable seasons and the lines of damage, read once in a shared snapshot."""
-        table = schema.seasons
+        """Return the seasons that can be read, and a line of damage for each other one."""
 
         def seasons_of_rows(_: Connection, rows: Sequence[Row[Any]]) -> list[StoredSeason]:
             return [_season(row) for row in rows]
 
-        def read() -> tuple[list[StoredSeason], list[str]]:
-            query = select(table).order_by(table.c.id)
-            return self._database.read_undamaged(query, table.c.id, seasons_of_rows)
-
-        return self._database.once_per_snapshot("seasons", read)
+        table = schema.seasons
+        query = select(table).order_by(table.c.id)
+        return self._database.read_undamaged(query, table.c.id, seasons_of_rows)
 
 
 def _exclude_inactive(
     connection: Connection, season: StoredSeason, entrants: Sequence[int]
 ) -> None:
-    """Store which entrants of a tournament were out of the ladder before it began.
+    """Store which entrants of a tournament are out of the ladder already when it begins.
 
-    They stay out of it, even if their bots become active again.
+    They stay out of the tournament, even if their bots become active again.
+
+    entrants  the ids of the versions that were entered
     """
     versions, bots = schema.bot_versions, schema.bots
     inactive_versions = (
@@ -344,42 +370,43 @@ def _exclude_inactive(
         .where(versions.c.id.in_(entrants), bots.c.state != BotState.ACTIVE)
     )
     rows = [
-        {"season_id": season.id, "version_id": version, "after_number": 0, "place": 0}
-        for version in connection.execute(inactive_versions).scalars()
+        {"season_id": season.id, "version_id": version_id, "after_number": 0, "place": 0}
+        for version_id in connection.execute(inactive_versions).scalars()
     ]
     if rows:
         connection.execute(insert(schema.tournament_exits), rows)
 
 
 def _replaced_by_provisional(connection: Connection, season: StoredSeason) -> list[str]:
-    """Return the names of active bots with a provisional version that replaced a rated one.
+    """Return the names of active bots whose former version would be ranked at the end of a season.
 
-    If the season were closed now, their former versions would be in the final standings.
+    That version has played in the season, and the current one has too few games so far.
     """
     pairing = season.settings.pairing
-    if pairing.former_versions:  # they have ranks of their own
+    if pairing.former_versions:  # former versions play on, and have ranks of their own
         return []
     tallies = read_tallies(connection, season)
     bots = active_bots(connection)
     current_ids = {bot.current.id for bot in bots}
     former_versions = versions_by_id(connection, sorted(tallies.keys() - current_ids))
-    bots_with_former = {version.bot for version in former_versions.values()}
-    established = {
-        version for version, tally in tallies.items() if not pairing.lacking(tally.games)
+    bots_with_former_version = {version.bot for version in former_versions.values()}
+    ids_with_enough_games = {
+        version_id for version_id, tally in tallies.items() if not pairing.lacking(tally.games)
     }
     return [
         bot.name
         for bot in bots
-        if bot.name in bots_with_former and bot.current.id not in established
+        if bot.name in bots_with_former_version and bot.current.id not in ids_with_enough_games
     ]
 
 
-def _season_with_deadline(
+def _season_for_deadline(
     connection: Connection, name: str, until: int | None
 ) -> tuple[StoredSeason, int]:
-    """Return a season and the present time, if its deadline may be changed to `until`.
+    """Return a season whose deadline is about to be set to `until`, and the present time.
 
-    Raises `SeasonClosed`, or `SeasonError` for a tournament's season and a time that is over.
+    Raises `SeasonClosed` if it is closed, and `SeasonError` if it is a tournament's or if that time
+    is over.
     """
     stored, now_ms = _get(connection, name), now(connection)
     if stored.closed_at is not None:
@@ -432,7 +459,7 @@ def _get(connection: Connection, name: str) -> StoredSeason:
 
 
 def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
-    """Return the season of a row. Raises `StoreDamaged` if its settings or seed cannot be read."""
+    """Return the season in a row. Raises `StoreDamaged` if its settings or seed cannot be read."""
     try:
         settings, seed_commitment = _settings_and_commitment(row.settings, row.seed)
     except (SeasonError, ValueError, TypeError) as error:
@@ -485,9 +512,11 @@ class Settings(StorePart):
         return limits_in_force(self.changed(), usual)
 
     def change(self, name: str, value: int | None, actor: Actor) -> None:
-        """Change a setting; None gives it its default again.
+        """Store another value of a setting, and note the change in the audit log.
 
         Raises `SeasonError` if there is no such setting, or if it cannot have this value.
+
+        value  the new value; None stands for the default, of which nothing is stored
         """
         check_setting(name, value)
         with self._database.write() as connection:
@@ -497,8 +526,8 @@ class Settings(StorePart):
             connection.execute(delete(_rows).where(_rows.c.name == name))
             if value is not None:
                 connection.execute(insert(_rows).values(name=name, value=value))
-            words = f"{_value_text(value)}, was {_value_text(old_value)}"
-            note(connection, now(connection), AuditKind.SETTING, name, words, actor=actor)
+            change = f"{_value_text(value)}, was {_value_text(old_value)}"
+            note(connection, now(connection), AuditKind.SETTING, name, change, actor=actor)
 
 
 def limits_now(connection: Connection) -> RemoteLimits:

@@ -103,10 +103,10 @@ class Sums(StorePart):
     def pairs(
         self, season: StoredSeason, versions: Sequence[int]
     ) -> dict[tuple[int, int], PairCell]:
-        """Return the results of each two of these versions that met.
+        """Return how versions did against each other in a season, for those pairs that met.
 
-        The key is a pair of version ids, the result that of the first against the second; each pair
-        is there in both orders.
+        The key has the ids of two versions; the value is the result of the first one against the
+        second. Each pair has two keys, one for each order.
         """
         query = select(_pairs).where(
             _pairs.c.season_id == season.id,
@@ -115,17 +115,20 @@ class Sums(StorePart):
         )
         cells = {}
         with self._database.read() as connection:
-            for _, version, other, games, better, level in connection.execute(query):
-                worse = games - better - level
-                share, share_of_other = _share(games, better, level), _share(games, worse, level)
-                cells[version, other] = PairCell(games=games, share=share)
-                cells[other, version] = PairCell(games=games, share=share_of_other)
+            for row in connection.execute(query):
+                worse = row.games - row.better - row.level
+                share = _share(row.games, row.better, row.level)
+                share_of_other = _share(row.games, worse, row.level)
+                cells[row.version_id, row.other_id] = PairCell(games=row.games, share=share)
+                cells[row.other_id, row.version_id] = PairCell(
+                    games=row.games, share=share_of_other
+                )
         return cells
 
     def seats(self, season: StoredSeason, version_id: int) -> tuple[list[SeatLine], int]:
         """Return a version's results by seat, and the number of its games in which it had faults.
 
-        For each size of the table there is a line for all seats together, then one for each seat.
+        For each number of players there is a line for all seats together, then one for each seat.
         """
         query = (
             select(_seats)
@@ -136,10 +139,12 @@ class Sums(StorePart):
             rows = connection.execute(query).all()
         lines = []
         for _, group in groupby(rows, key=attrgetter("players")):
-            rows_of_size = list(group)
-            lines.append(_seat_line(None, rows_of_size))
-            lines += [_seat_line(row.seat, [row]) for row in rows_of_size]
-        return lines, sum(row.faulty for row in rows)
+            seat_rows = list(group)
+            lines.append(_seat_line(None, seat_rows))
+            for row in seat_rows:
+                lines.append(_seat_line(row.seat, [row]))
+        games_with_faults = sum(row.faulty for row in rows)
+        return lines, games_with_faults
 
     def scores(self, season: StoredSeason) -> list[Score]:
         """Return the scores of all bots over the season's games, the best first."""
@@ -155,9 +160,10 @@ def _share(games: int, better: int, level: int) -> float:
 
 
 def _seat_line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:
-    """Return the line for one seat, or for several seats together if `seat` is None.
+    """Return the line on a version's results in one seat, or in several seats together.
 
-    rows  the sums of the seats, all at tables of one size
+    seat  None for several seats together
+    rows  the sums of these seats, all in games with the same number of players
     """
     games = sum(row.games for row in rows)
     return SeatLine(
@@ -223,16 +229,20 @@ def _sums_of_games(condition: ColumnElement[bool]) -> dict[Table, Select[Any]]:
 
 
 def _add_to_sums(table: Table, sums: Select[Any]) -> Insert:
-    """Return the statement that adds a query's rows to those of a table of sums.
+    """Return the statement that adds each row of a query to the row of a table with the same key.
 
     A row whose key is not in the table yet is inserted.
+
+    sums  the query, with the columns of the table
     """
-    # A text, since SQLAlchemy has this for each database in a module that takes long to import.
-    keys = [column.name for column in table.primary_key]
-    values = [column.name for column in table.c if column.name not in keys]
-    additions = (f"{name} = {table.name}.{name} + excluded.{name}" for name in values)
-    clause = text(f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(additions)}")
-    return insert(table).from_select(list(table.c), sums.order_by(None).suffix_with(clause))
+    key_names = [column.name for column in table.primary_key]
+    sum_names = [column.name for column in table.c if column.name not in key_names]
+    additions = [f"{name} = {table.name}.{name} + excluded.{name}" for name in sum_names]
+    # As text: SQLAlchemy has this clause only in a module for each database, which takes long to
+    # import.
+    on_conflict = text(f"ON CONFLICT ({', '.join(key_names)}) DO UPDATE SET {', '.join(additions)}")
+    rows = sums.order_by(None).suffix_with(on_conflict)
+    return insert(table).from_select(list(table.c), rows)
 
 
 _ADD_GAME = [
@@ -264,29 +274,39 @@ def count_sums(connection: Connection, season: StoredSeason) -> None:
 
 def sum_differences(connection: Connection, season: StoredSeason) -> Iterator[str]:
     """Yield for each table of sums the first difference from the sums of the games, as a line."""
-    games = select(_seasons.c.games).where(_seasons.c.id == season.id)
-    # The name for the message, the query of the stored rows, and that of the computed ones.
-    comparisons: list[tuple[str, Select[Any], Select[Any]]] = [
-        ("seasons, column games", games, games.with_only_columns(_NUMBER_OF_GAMES))
-    ]
+    stored_games = select(_seasons.c.games).where(_seasons.c.id == season.id)
+    computed_games = stored_games.with_only_columns(_NUMBER_OF_GAMES)
+    # A table's name for the message, the query for its stored rows, and that for the computed ones.
+    comparisons = [("seasons, column games", stored_games, computed_games)]
     for table, sums in _SUMS_OF_SEASON.items():
-        stored = select(table).where(table.c.season_id == season.id)
-        comparisons.append((table.name, stored.order_by(*table.primary_key), sums))
-    parameters = {"season": season.id}
+        stored_sums = select(table).where(table.c.season_id == season.id)
+        comparisons.append((table.name, stored_sums.order_by(*table.primary_key), sums))
     for name, stored, computed in comparisons:
-        with (
-            connection.execute(stored.execution_options(yield_per=2000), parameters) as stored_rows,
-            connection.execute(
-                computed.execution_options(yield_per=2000), parameters
-            ) as computed_rows,
-        ):
-            for stored_row, computed_row in zip_longest(stored_rows, computed_rows):
-                if stored_row != computed_row:
-                    yield (
-                        f"table {name}: there is {_whole_numbers(stored_row)}, the games give "
-                        f"{_whole_numbers(computed_row)}"
-                    )
-                    break
+        difference = _first_difference(connection, season, stored, computed)
+        if difference is not None:
+            stored_row, computed_row = map(_whole_numbers, difference)
+            yield f"table {name}: there is {stored_row}, the games give {computed_row}"
+
+
+def _first_difference(
+    connection: Connection, season: StoredSeason, stored: Select[Any], computed: Select[Any]
+) -> tuple[Row[Any] | None, Row[Any] | None] | None:
+    """Return the first rows in which two queries differ; None if they have the same rows.
+
+    Of the two rows, one is None if its query has fewer rows. Both queries have the season as their
+    parameter, and their rows are in the same order.
+    """
+    parameters = {"season": season.id}
+    # In portions, since the rows of a season take much memory.
+    options = {"yield_per": 2000}
+    with (
+        connection.execute(stored, parameters, execution_options=options) as stored_rows,
+        connection.execute(computed, parameters, execution_options=options) as computed_rows,
+    ):
+        for stored_row, computed_row in zip_longest(stored_rows, computed_rows):
+            if stored_row != computed_row:
+                return stored_row, computed_row
+    return None
 
 
 def _whole_numbers(row: Row[Any] | None) -> tuple[int, ...] | None:
@@ -323,13 +343,15 @@ def read_tallies(
 ) -> dict[int, RatingTotals]:
     """Return the rating and totals of versions in a season, by version id.
 
-    versions  ids of the only versions to read; by default all
     A version without games is missing.
+
+    versions  the ids of the versions; None returns those of all
     """
     if versions is None:
         rows = connection.execute(_RATINGS_OF_SEASON, {"season": season.id})
     else:
-        rows = connection.execute(_RATINGS_OF_VERSIONS, {"season": season.id, "versions": versions})
+        parameters = {"season": season.id, "versions": versions}
+        rows = connection.execute(_RATINGS_OF_VERSIONS, parameters)
     return {row.version_id: tally_of(row) for row in rows}
 
 
@@ -339,14 +361,15 @@ def write_tallies(
     tallies: Mapping[int, RatingTotals],
     known: Container[int],
 ) -> None:
-    """Store the rating and totals of versions in a season, by version id.
+    """Store the rating and totals of versions in a season.
 
-    known  ids of the versions that have a row already, which is updated
+    tallies  the rating and totals, by version id
+    known    the ids of versions that have a row already, which is updated; the others get one
     """
     updated_rows, new_rows = [], []
-    for version, tally in tallies.items():
-        row = {"of_season": season.id, "of_version": version} | _columns(tally)
-        if version in known:
+    for version_id, tally in tallies.items():
+        row = {"of_season": season.id, "of_version": version_id} | _columns(tally)
+        if version_id in known:
             updated_rows.append(row)
         else:
             new_rows.append(row)
