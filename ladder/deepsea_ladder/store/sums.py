@@ -141,8 +141,7 @@ class Sums(StorePart):
         for _, group in groupby(rows, key=attrgetter("players")):
             seat_rows = list(group)
             lines.append(_seat_line(None, seat_rows))
-            for row in seat_rows:
-                lines.append(_seat_line(row.seat, [row]))
+            lines += [_seat_line(row.seat, [row]) for row in seat_rows]
         games_with_faults = sum(row.faulty for row in rows)
         return lines, games_with_faults
 
