@@ -177,8 +177,8 @@ class Game:
     def events_for(self, viewer: int | None, skip: int = 0) -> list[Event]:
         """Return the events as a viewer may know them now; None is a watcher.
 
-        skip  number of events to leave out, such as `len(game.events)` at an earlier call. The end
-              of a finished game, with its seed, is never left out
+        skip  number of events at the beginning to leave out, such as `len(game.events)` at an
+              earlier call. The event with the end of a finished game is never left out
         """
         known = known_values(self.state, viewer)
         events = [event_for(event, known) for event in self.events[skip:]]
@@ -245,7 +245,9 @@ class GameRecord:
     ) -> GameRecord:
         """Return the record of a finished game.
 
-        seats  names and digests, seat A first
+        clock    the time control as text, such as "100ms+2s"
+        seats    the name and the digest of each bot, seat A first
+        attempt  the number of void attempts at this game before
         """
         result = game.result()
         return cls(
@@ -270,6 +272,7 @@ class GameRecord:
             "game_id": self.game_id,
             "rules": {"name": self.rules.name, "options": self.rules.options()},
             "clock": self.clock,
+            # Left out of nearly all records: it is 0 unless an earlier attempt was void.
             **({"attempt": self.attempt} if self.attempt else {}),
             "seed": self.seed.hex(),
             "commitment": self.commitment,
@@ -326,10 +329,11 @@ class GameRecord:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names made unique by numbers: "greedy", "greedy 2"."""
+    """Return the names, where a repeated one gets a number: "greedy", "greedy 2"."""
     unique: list[str] = []
     for name in names:
         candidate, number = name, 1
+        # A name with a number must not be the name of another one, either.
         while candidate in unique or (number > 1 and candidate in names):
             number += 1
             candidate = f"{name} {number}"
@@ -374,15 +378,16 @@ def replay(
 def verify(
     record: GameRecord, on_decision: Callable[[Game, Question, Decision], object] | None = None
 ) -> Game:
-    """Play the record again and compare everything that follows from it; return the finished game.
+    """Play a record again, check that it leads to the recorded result, and return the game.
 
     Raise `InvalidRecord` with the first difference.
 
-    on_decision  as for `replay`
+    on_decision  called before each decision with the game, the question and the decision
     """
-    published = PRESETS.get(record.rules.name, record.rules)
-    # The rule texts do not decide who begins: the scheduler may.
-    if record.rules != replace(published, first_player=record.rules.first_player):
+    # A record that names a preset must have the preset's options. Only who begins may differ,
+    # because the rule texts leave that open.
+    published_rules = PRESETS.get(record.rules.name, record.rules)
+    if record.rules != replace(published_rules, first_player=record.rules.first_player):
         raise InvalidRecord(f"rules: the options are not those of {record.rules.name}")
     game = replay(record, on_decision)
     result = game.result()
@@ -404,23 +409,26 @@ def _check_same(field: str, recorded: object, replayed: object) -> None:
 
 
 def _text_in_message(value: object) -> str:
-    """Return a value as it is shown in the message of a difference."""
-    if isinstance(value, tuple) and not hasattr(value, "_asdict"):
-        return "[" + ", ".join(map(_text_in_message, value)) + "]"
-    if isinstance(value, Forfeit):
+    """Return a value of a record as the message of a difference shows it."""
+    if isinstance(value, Forfeit):  # a named tuple, but no list
         return f"seat {value.seat} {value.fault} at decision {value.decision}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_text_in_message, value)) + "]"
     return str(value)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object. Raise for a repeated key, which other readers may read differently."""
+    """Return a JSON object with these keys and values. Raise `InvalidRecord` for a repeated key.
+
+    Python would take its last value, and other readers of JSON may take the first one.
+    """
     data = dict(pairs)
     if len(data) < len(pairs):
         seen = set()
-        for name, _ in pairs:
-            if name in seen:
-                raise InvalidRecord(f"the key {quoted(name)} stands twice in one object")
-            seen.add(name)
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidRecord(f"the key {quoted(key)} stands twice in one object")
+            seen.add(key)
     return data
 
 
@@ -442,19 +450,22 @@ _FORM = {
     },
 }
 """Form of a record; see `_read`."""
-_OPTIONAL = {"attempt", "came"}
-_USUAL = {"seat", "action", "us", "fault"}
-_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+_OPTIONAL_KEYS = {"attempt", "came"}
+_KEYS_WITHOUT_FAULT = {"seat", "action", "us", "fault"}
+"""Keys of a decision without a fault, which has no `came`."""
+_TYPES_IN_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 _fields_of = cache(get_type_hints)
 
 
 def _read(form: Any, value: Any, name: str) -> Any:
-    """Return a value of JSON that has this form. Raise `InvalidRecord` with its name if it has not.
+    """Return a value of JSON as an object of Python, if it has the expected form.
 
-    A form is a type, a tuple of one type, or a dictionary of forms by key. A named tuple is an
-    object of its fields in JSON. Whole numbers are from 0 to below `US_LIMIT`.
+    Raise `InvalidRecord`, with the value's name in the record, if it has another form.
+
+    form  a type; a tuple of one type, for a list; `T | None`; or a dictionary of forms by key.
+          A named tuple is a JSON object of its fields. Whole numbers are below `US_LIMIT`
     """
-    if type(value) is form:  # bool is an int to Python, but not to a reader of the format
+    if type(value) is form:  # not isinstance: True is an int to Python, but not in JSON
         if form is int and not 0 <= value < US_LIMIT:
             raise InvalidRecord(f"{name} is {quoted(value, 40)}, not 0 to 2**53 - 1")
         return value
@@ -465,27 +476,38 @@ def _read(form: Any, value: Any, name: str) -> Any:
             faults = ", ".join(Fault)
             raise InvalidRecord(f"{name} is {quoted(value)}, no fault; there are {faults}")
         return Fault(value)
-    if form in _WORDS:
-        raise InvalidRecord(f"{name} is {quoted(value)}, not {_WORDS[form]}")
-    if isinstance(form, type):
+    if form in _TYPES_IN_WORDS:
+        raise InvalidRecord(f"{name} is {quoted(value)}, not {_TYPES_IN_WORDS[form]}")
+    if isinstance(form, type):  # a named tuple
         return form(**_read_object(_fields_of(form), value, name))
-    item = form.__args__[0]  # of `tuple[Decision, ...]`, or of `str | None`
-    if isinstance(form, UnionType):  # with None
-        return None if value is None else _read(item, value, name)
+    inner_form = form.__args__[0]  # of `tuple[Decision, ...]`, or of `str | None`
+    if isinstance(form, UnionType):
+        return None if value is None else _read(inner_form, value, name)
+    return _read_list(inner_form, value, name)
+
+
+def _read_list(form: Any, value: Any, name: str) -> tuple[Any, ...]:
+    """Return the items of a JSON list, all of which have this form."""
     items = []
-    for index, row in enumerate(_read(list, value, name)):
-        decision = _usual_decision(row) if item is Decision else None
-        items.append(_read(item, row, f"{name}[{index}]") if decision is None else decision)
+    for index, item in enumerate(_read(list, value, name)):
+        decision = _read_usual_decision(item) if form is Decision else None
+        if decision is not None:
+            items.append(decision)
+        else:
+            items.append(_read(form, item, f"{name}[{index}]"))
     return tuple(items)
 
 
 def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]:
-    """Return an object that has these keys and no other; those of `_OPTIONAL` may be missing."""
+    """Return a JSON object with the values that are read by the form of each key.
+
+    Raise `InvalidRecord` for another key, or for a missing one that is not optional.
+    """
     if not isinstance(value, dict):
         raise InvalidRecord(f"{name or 'the record'} is not a JSON object")
     if value.keys() != forms.keys():
         for key in forms:
-            if key not in value and key not in _OPTIONAL:
+            if key not in value and key not in _OPTIONAL_KEYS:
                 raise InvalidRecord(f"{name or 'the record'} lacks {key!r}")
         for key in value:
             if key not in forms:
@@ -494,14 +516,17 @@ def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]
     return {key: _read(forms[key], value[key], f"{prefix}{key}") for key in value}
 
 
-def _usual_decision(row: object) -> Decision | None:
-    """Return a decision without a fault, as nearly all are; None for any other or a wrong one."""
-    # A faster way than `_read`, with which reading a record takes half as long as running it again.
-    if type(row) is not dict or row.keys() != _USUAL:
+def _read_usual_decision(value: object) -> Decision | None:
+    """Return the decision in a JSON object, if it is valid and has no fault, as nearly all.
+
+    Return None for any other value, which `_read` then reads or refuses. This way is faster: a
+    record is read in half of the time in which it is played again.
+    """
+    if type(value) is not dict or value.keys() != _KEYS_WITHOUT_FAULT:
         return None
-    seat, action, us = row["seat"], row["action"], row["us"]
+    seat, action, us = value["seat"], value["action"], value["us"]
     has_valid_numbers = type(seat) is type(us) is int and 0 <= us < US_LIMIT
-    if row["fault"] is None and has_valid_numbers and type(action) is str:
+    if value["fault"] is None and has_valid_numbers and type(action) is str:
         return new_tuple(Decision, (seat, action, us, None, None))
     return None
 

@@ -97,13 +97,18 @@ class _Log(list[EngineEvent]):
 
 
 def make_step(state: GameState, step: Step) -> StepResult:
-    """Make a step in a state, and return its events and the positions before and after it."""
+    """Make a step in a state, and return its events and the positions before and after it.
+
+    If the step ends a dive, the position after it is that before the clean-up.
+    """
     before = state.clone()
-    state.log = log = _Log(state)
+    log = _Log(state)
+    state.log = log
     step(state)
     state.log = None
-    # A step that ends no turn is an order; then nothing has moved before the clean-up.
-    return StepResult(log, before, log.turn_end or before)
+    # A step without the end of a turn, but with a clean-up, is an order: nothing moves before it.
+    after = log.turn_end or before
+    return StepResult(log, before, after)
 
 
 def moments(
@@ -158,10 +163,10 @@ def moments(
 def _steps(
     turn_event: TurnPlayed, state: GameState, orders: _Orders, *, ordering: bool
 ) -> Iterator[Step]:
-    """Yield the choices and the dice of a turn that was played, and the orders after it, as steps.
+    """Yield the steps that play a turn again: declaration, roll, search, and orders after a dive.
 
     state     the state in which the caller makes each step before it asks for the next one
-    ordering  True to leave out the orders, because they are still being chosen
+    ordering  True while orders are still being chosen: then they are left out
     """
     assert turn_event.dice is not None
     d1, d2 = turn_event.dice
@@ -185,11 +190,12 @@ class _Orders:
                 self._remaining.setdefault(decision.seat, deque()).append(decision.action)
 
     def next_step(self, state: GameState) -> Step:
-        """Return the step of the seat that is to choose its order."""
-        # All seats in this phase have a choice, so each was asked unless it had forfeited; then it
-        # has no orders left.
-        orders = self._remaining.get(state.to_move)
-        action = orders.popleft() if orders else state.legal_actions()[0]
+        """Return a step that plays the order of the seat to move: the next one that it decided.
+
+        A seat that has forfeited has decided none; it plays the default action, pick-up order.
+        """
+        decided_orders = self._remaining.get(state.to_move)
+        action = decided_orders.popleft() if decided_orders else state.legal_actions()[0]
         return lambda state: state.apply(action)
 
 
@@ -223,49 +229,70 @@ class Story:
                 self._cargo[owner] = [unit.name for unit in units]
 
     def add(self, event: Event) -> list[str]:
-        """Return an event in words, line by line."""
+        """Return the lines that tell the next event; none for the end of the game.
+
+        Keep what the event changes: the lines of later events depend on it.
+        """
         if event["event"] == "dive":
             self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]
             self._homeward, self._places, self._cargo = set(), {}, {}
             starter = SEAT_LETTERS[event["starter"]]
             return [f"dive {event['dive']}: {starter} begins, air {event['air']}"]
         if event["event"] == "turn":
-            rules = [
-                f"  {rule}" for rule in self._blocking_rules(event) if event["seat"] == self._seat
-            ]
-            return [self._turn_line(event), *rules]
+            # The rules that stopped the diver are found before the turn is carried out.
+            rule_lines = []
+            if event["seat"] == self._seat:
+                rule_lines = [f"  {rule}" for rule in self._blocking_rules(event)]
+            return [self._tell_turn(event), *rule_lines]
         if event["event"] == "cleanup":
-            return [
-                f"dive {event['dive']} ends: {REASONS[event['reason']]}",
-                *self._cargo_lines(event),
-            ]
+            first_line = f"dive {event['dive']} ends: {REASONS[event['reason']]}"
+            return [first_line, *self._cargo_lines(event)]
         return []
 
     def _blocking_rules(self, event: TurnEvent) -> Iterator[str]:
-        """Yield the rules that kept the diver from turning back or from boarding in its turn."""
+        """Yield the rules that kept the diver from turning back or from boarding in its turn.
+
+        They depend on the places and the cargo before the turn.
+        """
         seat, origin, dice = event["seat"], event["from_space"], event["dice"]
         if origin is None or dice is None:
             return
-        cargo = self._cargo.get(seat)
-        if seat not in self._homeward and event["declare"] != BACK:
+        cargo = self._cargo.get(seat, [])
+        goes_home = seat in self._homeward or event["declare"] == BACK
+        if not goes_home:
             if origin > ABOARD and self._rules.turn_needs_treasure and not cargo:
                 yield NO_TREASURE_NO_TURN
         elif not event["home"]:
             others = {place for other, place in self._places.items() if other != seat}
-            steps = sum(dice) - len(cargo or ())
+            steps = sum(dice) - len(cargo)
             rule = why_outside(self._rules, origin, others, steps, has_treasure=bool(cargo))
             if rule:
                 yield rule
 
-    def _turn_line(self, event: TurnEvent) -> str:
-        """Return a turn in one line: diver, dice less load, from and to, air, actions."""
-        seat, to_space, search = event["seat"], event["to_space"], event["search"]
+    def _tell_turn(self, event: TurnEvent) -> str:
+        """Return a turn in one line, and carry out its changes to places, trail and cargo.
+
+        The line has the diver, the dice less its load, the spaces from and to, the air and the
+        actions.
+        """
+        seat, origin = event["seat"], event["from_space"]
+        load = len(self._cargo.get(seat, []))
+        dice = "+".join(map(str, event["dice"] or ())) + (f"-{load}" if load else "")
+        origin_text = "?" if origin is None else str(origin or "sub")
+        destination = "home" if event["home"] else str(event["to_space"] or "sub")
+        actions = self._carry_out(event)
+        diver_mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
+        movement = (
+            f"{diver_mark} {dice:5}  {origin_text:>3} → {destination:<4}  air {event['air']:<3}"
+        )
+        return f"{movement} {', '.join(actions)}".rstrip()
+
+    def _carry_out(self, event: TurnEvent) -> list[str]:
+        """Change places, trail and cargo as in a turn, and return the diver's actions in words."""
+        seat, search = event["seat"], event["search"]
         cargo = self._cargo.setdefault(seat, [])
-        dice = "+".join(map(str, event["dice"] or ())) + (f"-{len(cargo)}" if cargo else "")
-        origin = "?" if event["from_space"] is None else str(event["from_space"] or "sub")
-        destination = "home" if event["home"] else str(to_space or "sub")
-        space_index = to_space - 1  # `_trail` begins with space 1
-        self._places[seat] = HOME if event["home"] else to_space
+        index = event["to_space"] - 1  # `_trail` begins with space 1
+        self._places[seat] = HOME if event["home"] else event["to_space"]
         actions = []
         if event["declare"] == BACK:
             self._homeward.add(seat)
@@ -274,26 +301,25 @@ class Story:
             actions.append(f"brings {' '.join(cargo)}")
             cargo.clear()
         elif search == TAKE:
-            actions.append(f"takes {self._trail[space_index]}")
-            cargo.append(self._trail[space_index])
-            self._trail[space_index] = BLANK.name
-        elif search == LEAVE and self._trail[space_index] != BLANK.name:
-            actions.append(f"leaves {self._trail[space_index]}")
+            actions.append(f"takes {self._trail[index]}")
+            cargo.append(self._trail[index])
+            self._trail[index] = BLANK.name
+        elif search == LEAVE and self._trail[index] != BLANK.name:
+            actions.append(f"leaves {self._trail[index]}")
         elif search is not None and search.startswith(DROP):
-            self._trail[space_index] = search.removeprefix(DROP)
-            actions.append(f"drops {self._trail[space_index]}")
-            cargo.remove(self._trail[space_index])
-        diver_mark = f"{SEAT_LETTERS[seat]}{ARROWS[seat in self._homeward]}"
-        movement = f"{diver_mark} {dice:5}  {origin:>3} → {destination:<4}  air {event['air']:<3}"
-        return f"{movement} {', '.join(actions)}".rstrip()
+            self._trail[index] = search.removeprefix(DROP)
+            actions.append(f"drops {self._trail[index]}")
+            cargo.remove(self._trail[index])
+        return actions
 
     def _cargo_lines(self, event: CleanupEvent) -> Iterator[str]:
-        """Yield a line for the cargo that each seat banked or lost."""
-        for seat, (letter, chips) in enumerate(event["banked"].items()):
-            if chips:
-                yield f"  {letter} banked {' '.join(chips)}"
-            elif cargo := self._cargo.get(seat):
-                yield f"  {letter} lost {' '.join(cargo)}"
+        """Yield a line for each seat that banked or lost cargo in the dive that has ended."""
+        for seat, (letter, banked_chips) in enumerate(event["banked"].items()):
+            lost_units = self._cargo.get(seat, [])
+            if banked_chips:
+                yield f"  {letter} banked {' '.join(banked_chips)}"
+            elif lost_units:
+                yield f"  {letter} lost {' '.join(lost_units)}"
 
 
 def _name_in_trail(text: str) -> str:
@@ -308,11 +334,11 @@ def is_turn(line: str) -> bool:
 
 
 def tell_end(result: Result, names: Sequence[str]) -> list[str]:
-    """Return the lines of the final table, best first."""
-    seats = sorted(range(len(names)), key=lambda seat: result.placements[seat])
+    """Return the lines of a game's final table: placement, seat, name and points, best first."""
+    best_first = sorted(range(len(names)), key=lambda seat: result.placements[seat])
     return [
         f"{result.placements[seat]}. {SEAT_LETTERS[seat]} {names[seat]}  {result.points[seat]}"
-        for seat in seats
+        for seat in best_first
     ]
 
 
@@ -332,9 +358,13 @@ def tell_forfeits(game: Game) -> list[str]:
 
 
 def tell_fault(index: int, decision: Decision) -> str:
-    """Return the line of a decision with a fault."""
-    came = f" ({decision.came})" if decision.came else ""
+    """Return a line that tells a fault: whose, which, what the bot did, and what was played.
+
+    index  the number of the decision in the game, from 0
+    """
+    # `came` says what the bot did instead of deciding; some records lack it.
+    did = f" ({decision.came})" if decision.came else ""
     return (
-        f"{SEAT_LETTERS[decision.seat]} {decision.fault} at decision {index}{came}: "
+        f"{SEAT_LETTERS[decision.seat]} {decision.fault} at decision {index}{did}: "
         f"{decision.action} was played"
     )

@@ -37,7 +37,7 @@ from .ruleset import (
     RuleSet,
 )
 from .state import GameState
-from .view import known_values
+from .view import known_values, unseen_values
 
 Show = Literal["public", "all"] | int | Mapping[int, int]
 PHASES: tuple[Phase, ...] = ("declare", "roll", "search", "order", "over")
@@ -49,10 +49,10 @@ DEFAULT_SEED = seed_from_text("position")
 
 
 def format_position(state: GameState, show: Show = "public") -> str:
-    """Return the position in one line.
+    """Return the position in one line of notation.
 
-    show  "public" for the values that everybody knows, a seat for those that it knows, "all" for
-          every value, or a mapping from chip ids to the values to write
+    show  which chip values to write: "public" for those that everybody knows, a seat's number for
+          those that it knows, "all" for all, or a mapping from chip ids to values
     """
     if show == "all":
         known: Mapping[int, int] = {chip: state.values[chip] for chip in CHIPS}
@@ -129,14 +129,19 @@ class _Chips:
         self.written: dict[int, int] = {}
 
     def read(self, text: str) -> int:
-        """Return the id of a chip written as "3" or "3=9"."""
+        """Return the id of the chip that a text stands for, and keep its value if that is written.
+
+        The text is a level, as "3", or a level and a value, as "3=9". A chip gets the lowest id of
+        its level that is not used yet.
+        """
         match = re.fullmatch(r"([1-4])(?:=([0-9]{1,2}))?", text)
         if not match:
             raise InvalidPosition(f"{quoted(text)} is no chip; write a level 1 to 4, or 3=9")
         level = int(match[1])
         chip = self._next[level]
         self._next[level] += 1
-        if chip > CHIPS_PER_LEVEL * level:
+        highest_id = CHIPS_PER_LEVEL * level
+        if chip > highest_id:
             raise InvalidPosition(f"more than {CHIPS_PER_LEVEL} chips of level {level}")
         if match[2]:
             value = int(match[2])
@@ -151,31 +156,34 @@ class _Chips:
         return chip
 
     def read_unit(self, text: str) -> Unit:
-        """Return the unit of a chip, or of a stack in brackets: "[12]", "[1=0,2]"."""
+        """Return the unit that a text stands for: a chip, or a stack in brackets.
+
+        In a stack with a value, commas separate the chips: "[1=0,2]". Otherwise each digit is a
+        chip: "[12]".
+        """
         if not text.startswith("["):
             return Unit((self.read(text),))
         inside = text[1:-1]
         if not text.endswith("]") or not inside:
             raise InvalidPosition(f"{quoted(text)} is no stack; write [12] or [1=0,2]")
-        items = inside.split(",") if "," in inside or "=" in inside else list(inside)
-        return Unit(self.read(item) for item in items)
+        has_values = "," in inside or "=" in inside
+        chip_texts = inside.split(",") if has_values else list(inside)
+        return Unit(self.read(chip_text) for chip_text in chip_texts)
 
     def deal(self, seed: bytes) -> tuple[int, ...]:
-        """Return the value of every chip: the written values, and the others dealt from the seed.
+        """Return the value of every chip, indexed by chip id; index 0 is unused.
 
-        Without written values it is the seed's deal.
+        Chips without a written value get the others of their level, shuffled by the seed. If no
+        values are written, these are the values of the game with this seed.
         """
         values = [0] * (CHIPS[-1] + 1)
         for level in LEVELS:
-            undealt = list(values_of_level(level))
-            for chip, value in self.written.items():
-                if LEVEL_OF[chip] == level:
-                    undealt.remove(value)
-            dealt = iter(shuffled(undealt, Stream(seed, f"deal/{level}").uniform))
+            remaining_values = unseen_values(level, self.written)
+            dealt = iter(shuffled(remaining_values, Stream(seed, f"deal/{level}").uniform))
             for chip in CHIPS:
                 if LEVEL_OF[chip] == level:
-                    written = self.written.get(chip)
-                    values[chip] = next(dealt) if written is None else written
+                    written_value = self.written.get(chip)
+                    values[chip] = next(dealt) if written_value is None else written_value
         return tuple(values)
 
 
@@ -209,7 +217,10 @@ def _split(text: str | None) -> list[str]:
 
 
 def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
-    """Return the unit on a space, and True if it is a laid pile."""
+    """Return the unit that a word of TRAIL stands for, and True if stranded divers laid it.
+
+    A laid pile is written in braces, as "{12}"; an empty space is "x".
+    """
     if word == "x":
         return BLANK, False
     if word.startswith("{") and word.endswith("}"):
@@ -220,19 +231,19 @@ def _read_space(word: str, chips: _Chips) -> tuple[Unit, bool]:
 def _read_clock(text: str, state: GameState) -> None:
     """Set dive, air, quiet turns and phase of a state from CLOCK, such as "d2 a17 s1 search".
 
-    Parts that are left out are those of the first turn of a game.
+    A part that is left out has the value of a game's first turn. Quiet turns are those in a row in
+    which nothing changed.
     """
     match = re.fullmatch(r"(?:d([1-9]))?\s*(?:a(-?[0-9]{1,2}))?\s*(?:s([0-9]))?\s*([a-z]+)?", text)
     if not match:
         raise InvalidPosition(f"{quoted(text)} is no clock; write d1 a25, or d2 a17 search")
-    dive, air, quiet, word = match.groups()
+    dive, air, quiet, phase = match.groups()
     state.dive = int(dive or 1)
     state.air = int(air) if air else FULL_AIR
     state.quiet = int(quiet or 0)
-    phase = word or "declare"
-    if phase not in PHASES:
-        raise InvalidPosition(f"no phase is called {quoted(word)}; there are {', '.join(PHASES)}")
-    state.phase = cast(Phase, phase)
+    if phase is not None and phase not in PHASES:
+        raise InvalidPosition(f"no phase is called {quoted(phase)}; there are {', '.join(PHASES)}")
+    state.phase = cast(Phase, phase or "declare")
     if state.dive > DIVES:
         raise InvalidPosition(f"there are {DIVES} dives, not {state.dive}")
     if state.air > FULL_AIR:
@@ -240,7 +251,11 @@ def _read_clock(text: str, state: GameState) -> None:
 
 
 def _place_divers(state: GameState, divers: list[_Diver]) -> None:
-    """Set the fields of a state that have an entry for each diver, and the seat to move."""
+    """Set the fields of a state that describe the divers, and the seat to move.
+
+    If no diver is marked, the first one that is not home is to move. The phase has to be set
+    already. Raise `InvalidPosition` for divers that cannot be together.
+    """
     if "".join(diver.letter for diver in divers) != SEAT_LETTERS[: len(divers)]:
         raise InvalidPosition("divers stand in seat order, A first and none left out")
     state.place = [diver.place for diver in divers]
@@ -262,27 +277,40 @@ def _place_divers(state: GameState, divers: list[_Diver]) -> None:
 
 
 def _home_order(divers: list[_Diver]) -> tuple[int, ...]:
-    """Return the seats at home in order of their numbers, from h1 on.
+    """Return the seats at home in the order in which they came, as their numbers say: h1, h2, ...
 
-    Seats without a number get the free ones in seat order.
+    Seats that are written without a number get the numbers that are free, in seat order. Raise
+    `InvalidPosition` for a number that is written twice or is too high.
     """
-    home = [seat for seat, diver in enumerate(divers) if diver.home]
-    by_number = {divers[seat].order: seat for seat in home if divers[seat].order is not None}
-    numbered = sum(divers[seat].order is not None for seat in home)
-    if len(by_number) < numbered or any(number > len(home) for number in by_number if number):
-        raise InvalidPosition(f"{len(home)} divers are home; number them h1 to h{len(home)}")
-    unnumbered = iter([seat for seat in home if divers[seat].order is None])
-    return tuple(
-        by_number[number] if number in by_number else next(unnumbered)
-        for number in range(1, len(home) + 1)
-    )
+    home_count = 0
+    seat_of_number: dict[int, int] = {}
+    unnumbered_seats: list[int] = []
+    has_repeated_number = False
+    for seat, diver in enumerate(divers):
+        if not diver.home:
+            continue
+        home_count += 1
+        if diver.order is None:
+            unnumbered_seats.append(seat)
+        elif diver.order in seat_of_number:
+            has_repeated_number = True
+        else:
+            seat_of_number[diver.order] = seat
+    if has_repeated_number or any(number > home_count for number in seat_of_number):
+        raise InvalidPosition(f"{home_count} divers are home; number them h1 to h{home_count}")
+    for number in range(1, home_count + 1):
+        if number not in seat_of_number:
+            seat_of_number[number] = unnumbered_seats.pop(0)
+    return tuple(seat_of_number[number] for number in range(1, home_count + 1))
 
 
 def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> int:
-    """Return how many banked chips are from earlier dives, as far as a text can tell.
+    """Return how many chips of a seat's bank are from earlier dives, as far as a text can tell.
 
-    A diver that is out has banked nothing in this dive. For a diver at home, chips up to the first
-    one without a written value count as those of earlier dives, because their values are public.
+    A diver that is out has banked nothing in this dive, so all are. Of a diver at home, the values
+    of earlier chips are public: they are the chips before the first one without a written value.
+
+    written  the values that the text gives, by chip id
     """
     bank = state.bank[seat]
     if state.place[seat] != HOME:
@@ -294,9 +322,9 @@ def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> 
 
 
 def _refuse_impossible(state: GameState) -> None:
-    """Raise `InvalidPosition` for a position that no game can reach or play on from."""
-    spaces = [place for place in state.place if place > ABOARD]
-    if len(set(spaces)) < len(spaces):
+    """Raise `InvalidPosition` if a position cannot occur in a game, or nobody could play it on."""
+    occupied_spaces = [place for place in state.place if place > ABOARD]
+    if len(set(occupied_spaces)) < len(occupied_spaces):
         raise InvalidPosition("two divers stand on one space")
     for seat, place in enumerate(state.place):
         name = SEAT_LETTERS[seat]
