@@ -187,13 +187,15 @@ def trail_text(
 ) -> str:
     """Return a trail in position notation. `trail[0]` is the submarine, which is not written.
 
-    laid   units that are written as laid piles
-    known  values to write, by chip id
+    laid   the units that stranded divers laid, which are written in braces
+    known  the chip values to write, by chip id; none by default
     """
+    units = trail[1:]
     if known:
-        return " ".join([unit_text(unit, known, laid=unit in laid) for unit in trail[1:]])
+        return " ".join([unit_text(unit, known, laid=unit in laid) for unit in units])
+    # Without values both texts are cached, so that this takes less time.
     return " ".join(
-        [_text_of_pile(unit) if unit in laid else name_of_chips(unit) for unit in trail[1:]]
+        [_text_of_pile(unit) if unit in laid else name_of_chips(unit) for unit in units]
     )
 
 
@@ -204,11 +206,17 @@ def _text_of_pile(unit: Unit) -> str:
 
 
 def unit_text(unit: Unit, known: Mapping[int, int], *, laid: bool = False) -> str:
-    """Return a unit in position notation: "x", "3", "3=9", "[12]", "[1=0,2]", or "{12}" if laid."""
+    """Return a unit in position notation: "x", "3", "3=9", "[12]" or "[1=0,2]".
+
+    known  the chip values to write, by chip id
+    laid   True for a unit that stranded divers laid: it has braces, as "{12}"
+    """
     if not unit:
         return "x"
     if len(unit) == 1 and not laid:
         return chip_text(unit[0], known)
     chips = [chip_text(chip, known) for chip in unit]
-    text = ("," if any("=" in chip for chip in chips) else "").join(chips)
+    # Only values make commas necessary.
+    has_values = any("=" in chip for chip in chips)
+    text = ("," if has_values else "").join(chips)
     return f"{{{text}}}" if laid else f"[{text}]"

@@ -92,14 +92,14 @@ class FaultReport:
     """
 
     def explanation(self) -> str:
-        """Return a line with the request, the bot's answer, its time, and the action played."""
+        """Return one line: the fault, what was asked, what the bot did, and what was played."""
+        consequence = "; the seat forfeits" if self.forfeit else ""
+        if self.when != "decision":  # the bot was not running, so it was not asked
+            return f"{self.fault}: {self.came}{consequence}"
         legal = ", ".join(self.legal[:_LEGAL_SHOWN])
         if len(self.legal) > _LEGAL_SHOWN:
             legal += ", ..."
-        end = "; the seat forfeits" if self.forfeit else ""
-        if self.when != "decision":
-            return f"{self.fault}: {self.came}{end}"
         return (
             f"{self.fault} after {duration_text(self.us)}: asked to {self.kind} ({legal}), "
-            f"{self.came}; played {self.played}{end}"
+            f"{self.came}; played {self.played}{consequence}"
         )

@@ -122,17 +122,17 @@ class Position:
     def revealed(self) -> dict[int, int]:
         """Return the values that everybody has been shown, by chip id.
 
-        The dictionary must not be changed.
+        The rules show the banks at the end of each dive, or only at the end of the game. The
+        dictionary must not be changed: it is cached.
         """
         if self._revealed is None:
-            # Banks are revealed before stranded divers choose how to lay their cargo.
-            if self.phase == "over" or (self.phase == "order" and self.rules.reveal == "dive_end"):
+            shows_each_dive = self.rules.reveal == "dive_end"
+            # In phase "order" a dive has ended, although stranded cargo is not laid yet.
+            if self.phase == "over" or (self.phase == "order" and shows_each_dive):
                 shown_banks: Iterable[tuple[int, ...]] = self.bank
-            elif self.rules.reveal == "dive_end":
-                shown_banks = [
-                    bank[:earlier]
-                    for bank, earlier in zip(self.bank, self.banked_earlier, strict=True)
-                ]
+            elif shows_each_dive:
+                banks = zip(self.bank, self.banked_earlier, strict=True)
+                shown_banks = [bank[:earlier] for bank, earlier in banks]
             else:
                 shown_banks = ()
             self._revealed = {chip: self.values[chip] for bank in shown_banks for chip in bank}
@@ -183,16 +183,26 @@ _COMPARED = tuple(
 
 
 def position_text(position: Position | View, known: Mapping[int, int]) -> str:
-    """Return the position in one line of notation, with the values in `known`, by chip id."""
+    """Return a position in one line of notation: trail | divers | dive, air and phase.
+
+    known  the chip values to write, by chip id
+    """
+    trail = trail_text(tuple(position.trail), position.laid, known)
     divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
+    # Left out if they are as in the first turn of a game
     quiet = f" s{position.quiet}" if position.quiet else ""
     phase = "" if position.phase == "declare" else f" {position.phase}"
     clock = f"d{position.dive} a{position.air}{quiet}{phase}"
-    return f"{trail_text(tuple(position.trail), position.laid, known)} | {divers} | {clock}".strip()
+    return f"{trail} | {divers} | {clock}".strip()
 
 
 def _diver_text(position: Position | View, seat: int, known: Mapping[int, int]) -> str:
-    """Return the word of a diver in notation, such as "*A5v:1,[23]/4=12"."""
+    """Return a diver in notation: "*A5v:1,[23]/4=12" is seat A, to move, on space 5.
+
+    It is on its way down (v), carries 1 and [23], and has banked a chip of level 4 with value 12.
+
+    known  the chip values to write, by chip id
+    """
     place = position.place[seat]
     text = "*" if seat == position.to_move and position.phase != "over" else ""
     text += SEAT_LETTERS[seat]

@@ -10,21 +10,23 @@ from collections.abc import Iterable, Sequence
 
 
 def printable(text: str, longest: int | None = None, *, keep: str = "") -> str:
-    """Return the text with unprintable characters as escapes, cut to `longest` characters.
+    """Return a text that is safe to show: unprintable characters are written as escapes.
 
-    keep  characters that stay, such as line ends
+    longest  most characters of the result; a longer one is cut and ends with "..."
+    keep     unprintable characters that stay as they are, such as line ends
     """
     escaped = text
     if not text.isprintable():
-        escaped = "".join(
-            [
-                character
-                if character.isprintable() or character in keep
-                else character.encode("unicode_escape").decode()
-                for character in text
-            ]
-        )
-    return escaped if longest is None or len(escaped) <= longest else escaped[: longest - 3] + "..."
+        characters = [
+            character
+            if character.isprintable() or character in keep
+            else character.encode("unicode_escape").decode()
+            for character in text
+        ]
+        escaped = "".join(characters)
+    if longest is None or len(escaped) <= longest:
+        return escaped
+    return escaped[: longest - 3] + "..."
 
 
 def one_line(text: str, longest: int | None = None) -> str:

@@ -29,9 +29,11 @@ def seed_from_text(text: str) -> bytes:
 
 
 def game_seed(seed: bytes, n: int, attempt: int = 0) -> bytes:
-    """Return the seed of game `n` (from 0) of a run with this seed.
+    """Return the seed of one game of a run of games, such as a match.
 
-    attempt  from 0; each attempt after a void game has a seed of its own
+    seed     of the run
+    n        the number of the game, from 0
+    attempt  the number of the attempt at this game, from 0; the next one is made if a game is void
     """
     label = f"game:{n}:{attempt}" if attempt else f"game:{n}"
     return hashlib.sha256(seed + label.encode()).digest()
@@ -59,10 +61,11 @@ class Source:
         return source, (self.seed,)
 
     def block(self, message: bytes) -> bytes:
-        """Return the 32 bytes of HMAC-SHA256(seed, message) for a message "label:counter".
+        """Return the 32 bytes of HMAC-SHA256(seed, message).
 
-        Both hashes of the HMAC have read the key already; their copies read the rest.
+        message  "label:counter": each counter gives the next 32 bytes of a label
         """
+        # Both hashes of the HMAC have read the key already. Their copies go on with the message.
         inner = self._inner.copy()
         outer = self._outer.copy()
         inner.update(message)
@@ -70,17 +73,18 @@ class Source:
         return outer.digest()
 
     def faces(self, message: bytes) -> tuple[int, int]:
-        """Return two dice with the faces 1 to 3, from the bytes of a label.
+        """Return two dice with the faces 1 to 3, from the random bytes of a label.
 
-        message  "label:0", which names the first block of bytes
+        message  "label:0": the first 32 bytes of the label
         """
         block = self.block(message)
-        first = block[0]
-        second = block[1]
-        # 255 is a multiple of 3, so the bytes 0 to 254 give each face equally often.
-        if first < 255 and second < 255:
-            return 1 + first % 3, 1 + second % 3
-        # A byte of 255 is skipped: a stream does that over all blocks, but takes twice as long.
+        first_byte = block[0]
+        second_byte = block[1]
+        # The 255 bytes from 0 to 254 give each face equally often, since 255 is a multiple of 3.
+        if first_byte < 255 and second_byte < 255:
+            return 1 + first_byte % 3, 1 + second_byte % 3
+        # The byte 255 must be skipped. `Stream` does that, and gives the same dice in all other
+        # cases, but takes twice as long.
         stream = Stream(self.seed, message.decode().removesuffix(":0"))
         return 1 + stream.uniform(3), 1 + stream.uniform(3)
 
@@ -117,15 +121,14 @@ class Stream:
         self._bytes = iter(b"")
 
     def uniform(self, n: int) -> int:
-        """Return a number from 0 to n - 1, for n up to 256.
-
-        Bytes at the upper end that would make some numbers more likely are skipped.
-        """
+        """Return a random number from 0 to n - 1, each equally likely, for n up to 256."""
+        # Bytes from the highest multiple of n on would make the lower numbers more likely.
         limit = 256 - 256 % n
         while True:
             for byte in self._bytes:
                 if byte < limit:
                     return byte % n
+            # All bytes are used up: go on with the next block.
             self._bytes = iter(self._source.block(f"{self._label}:{self._counter}".encode()))
             self._counter += 1
 
@@ -151,13 +154,13 @@ def deal(seed: bytes) -> tuple[int, ...]:
 
 
 def first_player(seed: bytes, players: int) -> int:
-    """Return the seat that wins the roll-off for the first turn; tied seats roll again."""
-    faces = source(seed).faces
-    tied = list(range(players))
+    """Return the seat that begins: the one that rolls the highest sum. Tied seats roll again."""
+    roll_dice = source(seed).faces
+    candidates = list(range(players))
     attempt = 0
-    while len(tied) > 1:
-        sums = {seat: sum(faces(f"first/{attempt}/{seat}:0".encode())) for seat in tied}
-        best = max(sums.values())
-        tied = [seat for seat in tied if sums[seat] == best]
+    while len(candidates) > 1:
+        sums = {seat: sum(roll_dice(f"first/{attempt}/{seat}:0".encode())) for seat in candidates}
+        highest_sum = max(sums.values())
+        candidates = [seat for seat in candidates if sums[seat] == highest_sum]
         attempt += 1
-    return tied[0]
+    return candidates[0]

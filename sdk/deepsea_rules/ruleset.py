@@ -111,7 +111,7 @@ class RuleSet:
 
     @classmethod
     def from_options(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Return a rule set from all its options.
+        """Return the rule set with this name and these options, which must be all that there are.
 
         Raise `InvalidRules` for an unknown or missing one.
         """
@@ -135,10 +135,10 @@ class RuleSet:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> "RuleSet":
-        """Return a custom rule set from `name`, `base` (a preset) and changed `options`.
+        """Return the custom rule set that a table describes. Raise `InvalidRules` for a wrong one.
 
-        If `options` change `home_empty_handed` alone, `barred_release` follows: "on_pickup" if it
-        bars divers, else none. Raise `InvalidRules`.
+        table  may have `name`, `base`, the name of a preset, and `options`, which differ from those
+               of the base
         """
         for key in table:
             if key not in ("name", "base", "options"):
@@ -152,9 +152,11 @@ class RuleSet:
         if not isinstance(options, dict):
             raise InvalidRules("[options] must be a table")
         _refuse_unknown(options)
+        # `barred_release` needs barred divers, and barred divers need it. So it follows
+        # `home_empty_handed`, unless it is given too.
         if "home_empty_handed" in options and "barred_release" not in options:
-            is_barred = options["home_empty_handed"] == "barred"
-            options = {**options, "barred_release": "on_pickup" if is_barred else None}
+            bars_divers = options["home_empty_handed"] == "barred"
+            options = {**options, "barred_release": "on_pickup" if bars_divers else None}
         return replace(preset(base), name=name, **options)
 
 
@@ -167,7 +169,7 @@ class Option(NamedTuple):
 
     def check(self, value: object) -> None:
         """Raise `InvalidRules` unless `value` is one of the option's values."""
-        if self.name == "blank_count":
+        if self.name == "blank_count":  # the only option with numbers, too many to list
             if value is None or (type(value) is int and 0 < value < 1000):
                 return
             raise InvalidRules(f"blank_count is a number from 1 to 999 or left out, not {value!r}")
@@ -189,7 +191,7 @@ class Option(NamedTuple):
         return "–" if value is None else str(value).replace("_", " ")
 
     def from_text(self, text: str | None) -> OptionValue:
-        """Return the value of a word from `to_text`.
+        """Return the value that a text from `to_text` stands for, such as True for "true".
 
         Raise `InvalidRules` if the option has no such value.
         """
@@ -203,19 +205,19 @@ class Option(NamedTuple):
 
 
 def _options() -> Iterator[Option]:
-    """Yield the options from the annotated fields of `RuleSet`."""
+    """Yield an option for each field of `RuleSet` that is `Annotated[type, description]`."""
     annotations: dict[str, Any] = RuleSet.__annotations__
     for name, annotation in annotations.items():
-        if hasattr(annotation, "__metadata__"):  # it is Annotated
-            kind, about = get_args(annotation)
-            # A literal lists its values itself.
-            if kind is bool:
-                values: tuple[OptionValue, ...] = (False, True)
-            elif kind == int | None:
-                values = (None,)  # `Option.check` allows numbers, too
-            else:
-                values = get_args(kind)
-            yield Option(name, values, about)
+        if not hasattr(annotation, "__metadata__"):  # the field is not Annotated
+            continue
+        option_type, about = get_args(annotation)
+        if option_type is bool:
+            values: tuple[OptionValue, ...] = (False, True)
+        elif option_type == int | None:
+            values = (None,)  # `Option.check` allows numbers, too
+        else:  # Literal["on_pickup", ...]
+            values = get_args(option_type)
+        yield Option(name, values, about)
 
 
 OPTIONS = tuple(_options())

@@ -38,12 +38,14 @@ def final_result(
     forfeits  the seats that forfeited, in order of time: a later one ranks better
     """
     scores = points(banks, values)
-    # Higher keys rank better: seats that finished, by points and ties; then later forfeits.
+    # A key for each seat, of which the highest ranks best. It has: True for a seat that finished,
+    # the place among the forfeits, and the points with what breaks a tie.
     keys: list[tuple[bool, int, tuple[int, ...]]] = []
     for seat, score in enumerate(scores):
         if seat in forfeits:
             keys.append((False, forfeits.index(seat), ()))
             continue
+        # The seat itself is among them.
         tied_banks = [
             bank
             for other, bank in enumerate(banks)
@@ -55,18 +57,24 @@ def final_result(
     return Result(scores, placements)
 
 
-def _tie_key(tiebreak: str, bank: Sequence[int], tied: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the key that breaks a tie of points: more is better. Chips in stacks count singly."""
-    counts = count_levels(bank)
-    if tiebreak == "lexicographic":
+def _tie_key(
+    tiebreak: str, bank: Sequence[int], tied_banks: Sequence[Sequence[int]]
+) -> tuple[int, ...]:
+    """Return the key of a seat that is tied in points: the highest key wins the tie.
+
+    bank        the chip ids of the seat
+    tied_banks  those of all seats with the same points, the seat's own among them
+    """
+    counts = count_levels(bank)  # of levels 1 to 4
+    if tiebreak == "lexicographic":  # level 4 counts first, then level 3, and so on
         return counts[::-1]
     if tiebreak == "level4":
         return (counts[3],)
-    # top_level: the count at the highest level that any of the tied holds.
-    all_counts = [count_levels(other) for other in tied]
-    for level in (3, 2, 1, 0):
-        if any(other[level] for other in all_counts):
-            return (counts[level],)
+    # "top_level": the chips of the highest level of which any of the tied seats has one.
+    counts_of_tied = [count_levels(tied_bank) for tied_bank in tied_banks]
+    for index in (3, 2, 1, 0):
+        if any(tied_counts[index] for tied_counts in counts_of_tied):
+            return (counts[index],)
     return ()
 
 

@@ -32,15 +32,15 @@ class TimeControl:
 
     @classmethod
     def parse(cls, text: str) -> TimeControl:
-        """Return the time control of `BUDGET` or `BUDGET+BANK`, each a number with us, ms, s or m.
+        """Return the time control of a text such as "100ms" or "100ms+2s": a budget and a bank.
 
-        Raise InvalidTimeControl for any other text.
+        Raise `InvalidTimeControl` for any other text.
         """
         parts = text.replace(" ", "").split("+")
-        spans = [_span_us(part) for part in parts]
-        if len(parts) <= 2 and None not in spans:
+        times_us = [us for part in parts if (us := _span_us(part)) is not None]
+        if len(times_us) == len(parts) <= 2:
             try:
-                return cls(*(span for span in spans if span is not None))
+                return cls(*times_us)
             except ValueError as error:
                 raise InvalidTimeControl(f"clock {text!r}: {error}") from None
         raise InvalidTimeControl(
@@ -58,13 +58,17 @@ DEFAULT_CLOCK = TimeControl(budget_us=100_000, bank_us=2_000_000)
 
 
 def _span_us(text: str) -> int | None:
-    """Return a text such as "1.5s" in microseconds; None if it is not whole microseconds."""
+    """Return the microseconds of a text such as "1.5s".
+
+    None if it is no such text, or not a whole number of microseconds.
+    """
     match = _SPAN.fullmatch(text)
     if match is None:
         return None
     whole, fraction, unit = match.groups(default="")
+    # In whole numbers, so that nothing is rounded: "1.5s" is 15 seconds, divided by 10.
     us, remainder = divmod(int(whole + fraction) * _UNITS[unit], 10 ** len(fraction))
-    return None if remainder else int(us)  # nothing finer than a microsecond
+    return None if remainder else int(us)
 
 
 def _span_text(us: int) -> str:

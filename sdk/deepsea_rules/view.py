@@ -91,18 +91,20 @@ class View:
         return tuple(self._diver((own + i) % self.players) for i in range(1, self.players))
 
     def _diver(self, seat: int) -> Diver:
-        """Return the diver of a seat."""
+        """Return what everybody sees of a seat's diver; at home its place counts as 0."""
         place = self.place[seat]
-        diver = (
+        is_home = place == HOME
+        # The fields of `Diver` in their order; `new_tuple` makes one without a slow constructor.
+        fields = (
             seat,
-            0 if place == HOME else place,
+            0 if is_home else place,
             self.homeward[seat],
-            place == HOME,
+            is_home,
             self.barred[seat],
             self.cargo[seat],
             self.bank[seat],
         )
-        return new_tuple(Diver, diver)
+        return new_tuple(Diver, fields)
 
     def _own_seat(self) -> int:
         """Return the viewer's seat. Raise ValueError for a watcher."""
@@ -147,9 +149,9 @@ class View:
         """
         if self.phase != "search":
             return ()
-        # Reversed, so that the first unit with a name is the one that stays.
-        by_action = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
-        return tuple([by_action[action] for action in self.legal if action in by_action])
+        # Of units with one name the last one here stays in the dictionary: the first in the cargo.
+        unit_of_action = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
+        return tuple([unit_of_action[action] for action in self.legal if action in unit_of_action])
 
     @property
     def items(self) -> tuple[Unit, ...]:
@@ -166,7 +168,7 @@ class View:
         return unseen_values(level, self.known)
 
     def expected_value(self, unit: Sequence[int]) -> float:
-        """Return the mean worth of the chips of a unit, by what this viewer knows."""
+        """Return the mean worth of a unit in points, by the values that this viewer knows."""
         total = 0.0
         for chip in unit:
             if chip in self.known:
@@ -237,11 +239,11 @@ def unseen_values(level: int, known: Mapping[int, int]) -> list[int]:
 
 
 def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
-    """Return the values that a viewer knows, by chip id; None is a watcher.
+    """Return the chip values that a seat knows, by chip id; for None, those that all seats know.
 
-    A watcher knows what all seats know. No chip is known before it has been banked. At the game's
-    end all banks are shown. Before that, the option `reveal` says what all know, and `owner_peek`
-    what an owner knows in addition.
+    Only chips that have been banked are known. At the end of the game all banks are shown; before
+    that, the rule `reveal` says what everybody is shown, and the rule `owner_peek` if a seat may
+    look at its own chips.
     """
     known = state.revealed().copy()
     if viewer is not None and state.rules.owner_peek == "on_return":
@@ -251,8 +253,8 @@ def known_values(state: GameState, viewer: int | None) -> dict[int, int]:
 
 
 def view_for(state: GameState, seat: int | None) -> View:
-    """Return the position as a seat may know it, or as a watcher (None) may."""
-    # A constructor with nineteen keywords would take three times as long.
+    """Return a position as a seat may know it; for None, as a watcher may know it."""
+    # Without the constructor, which would take three times as long with its nineteen keywords.
     view = View.__new__(View)
     view.seat = seat
     view.players = state.players
