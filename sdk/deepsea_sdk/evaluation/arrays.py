@@ -39,10 +39,12 @@ from .plain import (
 
 F32 = np.float32
 _CHANCES = np.array(home_chances(), F32)
-_TURNS, _FARTHEST = _CHANCES.shape[1:]
-_HOME = _CHANCES.ravel()
+_TURNS, _DISTANCES = _CHANCES.shape[1:]
+_HOME_CHANCES = _CHANCES.ravel()
+"""Chances to come home, flat, of [load, turns, distance]."""
 _TURNS_LEFT = TURNS_LEFT.astype(F32)
-_MEANS = np.array([4 * level - 2.5 for level in LEVELS], F32)
+_MEANS_OF_LEVELS = np.array([4 * level - 2.5 for level in LEVELS], F32)
+"""Mean value of a chip of each level."""
 _STEEPNESS = np.array([0, *STEEPNESS], F32)
 _HALF = F32(0.5)
 
@@ -56,9 +58,9 @@ def _turns(air: Array, breath: Array) -> Array:
 
 def _home_chance(load: Array, turns: Array, distance: Array) -> Array:
     """Return the chances to come home with this load, so many turns and this distance."""
-    # `_HOME` is flat, of [load, turns, distance].
-    index = (load * _TURNS + turns) * _FARTHEST + distance
-    chances: Array = _HOME.take(index.astype(np.int64))
+    # The index of a flat table of [load, turns, distance]
+    index = (load * _TURNS + turns) * _DISTANCES + distance
+    chances: Array = _HOME_CHANCES.take(index.astype(np.int64))
     return chances
 
 
@@ -90,10 +92,14 @@ class Net:
 
 
 def columns(facts: Facts) -> Array:
-    """Return the inputs of positions as an array [positions, INPUTS]."""
-    by_input = inputs(_ARITHMETIC, facts)
+    """Return the net's inputs for many positions: [positions, INPUTS].
+
+    facts  of the positions; its numbers are arrays with an entry for each position
+    """
+    # Each input is an array with an entry for each position, or one number for all.
+    input_columns = inputs(_ARITHMETIC, facts)
     array = np.empty((len(facts.air), INPUTS), F32)
-    for number, column in enumerate(by_input):
+    for number, column in enumerate(input_columns):
         array[:, number] = column
     return array
 
@@ -144,51 +150,59 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
 
 
 def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
-    """Return the points of the banks, as far as the diver in column `own` knows them.
+    """Return the points of the banks as one diver of each game knows them: [games, seats].
 
     Chips of unknown value count as the mean of their level.
 
-    diver  [games, seats] indices of the divers
+    diver  [games, seats] indices of the divers in the batch's arrays
+    own    the column of the diver that knows
     """
-    banks = batch.bank.take(diver)
+    banks = batch.bank.take(diver)  # chips as bits
     known = np.zeros(len(games), U64)
     if batch.rules.reveal == "dive_end":
         known |= batch.banked_earlier[games]
     if batch.rules.owner_peek == "on_return":
         known |= banks[:, own]
-    seen = banks & known[:, None]
-    points = levels(banks ^ seen) @ _MEANS  # chips that are not seen
-    row, seat = seen.nonzero()
+    known_chips = banks & known[:, None]
+    unknown_chips = banks ^ known_chips
+    points = levels(unknown_chips) @ _MEANS_OF_LEVELS
+    # Add the values of the known chips, only for the banks that have some.
+    row, seat = known_chips.nonzero()
     if len(row):
-        points[row, seat] += points_of(seen[row, seat][:, None], batch.values[games[row]])[:, 0]
+        # As banks of games with a single seat: [banks, 1]
+        some_banks = known_chips[row, seat][:, None]
+        points[row, seat] += points_of(some_banks, batch.values[games[row]])[:, 0]
     return points
 
 
 def mover_values(net: Net, batch: Batch, games: Array) -> Array:
-    """Return the values for the seats to move at the start of a turn, after their best declaration.
+    """Return the values of these games for the seat to move at the start of its turn: [games].
 
-    Where a seat may choose, it is the larger of the values of going on and of turning back.
+    Where it may go on or turn back, it chooses the declaration with the larger value.
     """
-    facts = facts_of(batch, games, batch.to_move[games], 0)
-    facts.rolls = 1.0  # the own divers are those to move, and roll after their declaration
+    facts = facts_of(batch, games, batch.to_move[games], own=0)
+    facts.rolls = 1.0  # as if it had declared: it rolls next
     values = net(columns(facts))
     has_choice = batch.may_declare(batch.turn(games))
     if has_choice.any():
-        back = net(columns(facts.with_own(homeward=np.ones(len(games), F32))))
-        values[has_choice] = np.maximum(values, back)[has_choice]
+        facts_after_back = facts.with_own(homeward=np.ones(len(games), F32))
+        values_after_back = net(columns(facts_after_back))
+        values[has_choice] = np.maximum(values, values_after_back)[has_choice]
     return values
 
 
 def standings_of(points: Array, spread: Array) -> Array:
-    """Return [games, seats] the values of points after dives 1 and 2, as `plain.standings` does.
+    """Return the placement scores that seats may expect by their points after dive 1 or 2.
+
+    The result is [games, seats], and the same as that of `plain.standings`.
 
     points  [games, seats]
-    spread  [games]
+    spread  [games] the points of a lead that keeps 73 of 100 rivals behind
     """
-    gaps = points[:, :, None] - points[:, None, :]
+    leads = points[:, :, None] - points[:, None, :]  # [games, seats, other seats]
     # The logistic curve, written as a tanh; a seat against itself adds 0.
-    ahead = np.tanh(gaps / (2 * spread)[:, None, None]).sum(axis=2)
-    standing: Array = 0.5 + 0.5 * ahead / (points.shape[1] - 1)
+    lead_sums = np.tanh(leads / (2 * spread)[:, None, None]).sum(axis=2)
+    standing: Array = 0.5 + 0.5 * lead_sums / (points.shape[1] - 1)
     return standing
 
 
@@ -202,10 +216,11 @@ class EvaluationPolicy(Policy):
         self.net = net
 
     def choose(self, batch: Batch, turn: Turn, options: Sequence[Facts]) -> Array:
-        """Return the number of the option that each diver takes.
+        """Return for each diver the index of the option that it chooses.
 
-        options  positions after each option, for all divers
+        options  for each option the positions to which it leads, of all divers
         """
+        # The net values all options at once: the positions of the first option, then the others.
         inputs = np.concatenate([columns(facts) for facts in options])
         values = self.net(inputs).reshape(len(options), -1)
         return self.pick_options(batch, turn, values, inputs)
@@ -220,36 +235,45 @@ class EvaluationPolicy(Policy):
         return best
 
     def declare(self, batch: Batch, turn: Turn) -> Array:
-        """Return which divers turn back, by the values of the position with and without it."""
-        facts = facts_of(batch, turn.diver // batch.players, turn.of(batch.to_move), 0)
-        facts.rolls = 1.0
+        """Return which divers turn back: those with a higher value if they do."""
+        games = turn.diver // batch.players
+        facts = facts_of(batch, games, turn.of(batch.to_move), own=0)
+        facts.rolls = 1.0  # after the declaration the diver rolls
+        # Option 0 is to go on, option 1 to turn back.
         options = [
             facts.with_own(homeward=np.full(len(turn.diver), homeward, F32)) for homeward in (0, 1)
         ]
-        back: Array = self.choose(batch, turn, options) == 1
-        return back
+        turns_back: Array = self.choose(batch, turn, options) == 1
+        return turns_back
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space."""
         worth = (units >> WORTH_AT).astype(F32) * _HALF
-        return self._with_cargo(batch, turn, 1, worth)
+        return self._prefer_change(batch, turn, 1, worth)
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Return the slot of each diver's poorest unit if dropping it is better, otherwise -1."""
+        """Return the slot of the poorest unit of each diver that drops it, otherwise -1."""
+        # [divers, SLOTS]; packed units have twice their worth, which is a whole number.
         twice_worth = (batch.cargo.take(turn.diver, axis=0) >> WORTH_AT).astype(np.int64)
-        twice_worth[~BELOW[turn.load]] = 999  # above any unit's
+        twice_worth[~BELOW[turn.load]] = 999  # empty slots: above the worth of any unit
         poorest = twice_worth.argmin(axis=1)
         poorest_worth = twice_worth[np.arange(len(poorest)), poorest].astype(F32) * _HALF
-        drops = self._with_cargo(batch, turn, -1, -poorest_worth)
+        drops = self._prefer_change(batch, turn, -1, -poorest_worth)
         return np.where(drops, poorest, -1)
 
-    def _with_cargo(self, batch: Batch, turn: Turn, units: int, worth: Array) -> Array:
-        """Return which divers prefer to change their cargo by so many units and so much worth."""
+    def _prefer_change(self, batch: Batch, turn: Turn, units: int, worth: Array) -> Array:
+        """Return which divers prefer to change their cargo, by the values with and without it.
+
+        units  the change of the number of carried units: 1 to take one, -1 to drop one
+        worth  [divers] the change of the worth of the cargo
+        """
+        # Seen from the next seat, the own diver is the last one to move.
         next_seat = (turn.of(batch.to_move) + 1) % batch.players
-        facts = facts_of(batch, turn.diver // batch.players, next_seat, batch.players - 1)
-        own = facts.divers[-1]
-        changed = facts.with_own(load=own.load + F32(units), worth=own.worth + worth)
-        prefers_change: Array = self.choose(batch, turn, [facts, changed]) == 1
+        games = turn.diver // batch.players
+        unchanged = facts_of(batch, games, next_seat, own=batch.players - 1)
+        own = unchanged.divers[-1]
+        changed = unchanged.with_own(load=own.load + F32(units), worth=own.worth + worth)
+        prefers_change: Array = self.choose(batch, turn, [unchanged, changed]) == 1
         return prefers_change
 
 

@@ -34,52 +34,68 @@ from deepsea_sdk.policies import MANY_TURNS, MEAN_VALUES, home_chances, mean_wor
 
 
 def standings(dive: int, points: Sequence[float], weights: Weights | None = None) -> list[float]:
-    """Return the value for each seat of its banked points at the end of a dive."""
+    """Return the placement score that each seat may expect at the end of a dive.
+
+    points   of each seat's bank
+    weights  of a trained net, which say how sure a lead is; by default the SDK's
+    """
+    # For each seat, the sum over the others of how sure its lead is, from -1 to 1. A seat against
+    # itself adds 0.
     if dive < DIVES:
-        # The logistic curve of a lead, written as a tanh; a seat against itself adds 0.
+        # The logistic curve of a lead, written as a tanh
         spread = 2 * (weights or sdk_weights(len(points))).spreads[dive - 1]
-        ahead = [sum([math.tanh((own - other) / spread) for other in points]) for own in points]
+        lead_sums = [sum([math.tanh((own - other) / spread) for other in points]) for own in points]
     else:  # after the last dive, a lead of any size has won
-        ahead = [sum([(own > other) - (own < other) for other in points]) for own in points]
-    return [0.5 + 0.5 * lead / (len(points) - 1) for lead in ahead]
+        lead_sums = [sum([(own > other) - (own < other) for other in points]) for own in points]
+    return [0.5 + 0.5 * lead_sum / (len(points) - 1) for lead_sum in lead_sums]
 
 
 def choices(view: View, weights: Weights | None = None) -> dict[str, float]:
     """Return the value of each legal action for the seat to move.
 
-    The order in which stranded divers lay their cargo is not valued: all orders have the same
-    value.
+    All orders of laying stranded cargo have the same value, because the net does not tell them
+    apart.
+
+    weights  of a trained net; by default the SDK's
     """
     weights = weights or sdk_weights(view.players)
     seat = view.to_move
     if view.phase == "order":
         return dict.fromkeys(view.legal, _at_end_of_dive(view, weights)[seat])
     if view.phase == "declare":
-        facts = _facts(view, seat, seat)
+        facts = _facts(view, seat, first=seat)
         return {
             action: _value(weights, facts.with_own(homeward=action == BACK))
             for action in view.legal
         }
-    facts = _facts(view, seat, (seat + 1) % view.players)
+    # Phase "search": an action changes the cargo, and then the next seat breathes.
+    facts = _facts(view, seat, first=(seat + 1) % view.players)
+    own = facts.divers[facts.own]
     unit_on_space = view.trail[max(view.place[seat], 0)]
-    load, worth = facts.divers[facts.own].load, facts.divers[facts.own].worth
-    # By action, the load and the worth of the cargo after it
-    cargo = {drop(unit): (load - 1, worth - mean_worth(unit)) for unit in view.cargo[seat]}
-    cargo |= {LEAVE: (load, worth), TAKE: (load + 1, worth + mean_worth(unit_on_space))}
-    return {
-        action: _value(weights, facts.with_own(load=cargo[action][0], worth=cargo[action][1]))
-        for action in view.legal
-    }
+    # By action, the changes to the number of carried units and to their worth
+    changes = {drop(unit): (-1, -mean_worth(unit)) for unit in view.cargo[seat]}
+    changes[LEAVE] = 0, 0.0
+    changes[TAKE] = 1, mean_worth(unit_on_space)
+    values_by_action = {}
+    for action in view.legal:
+        units, worth = changes[action]
+        after = facts.with_own(load=own.load + units, worth=own.worth + worth)
+        values_by_action[action] = _value(weights, after)
+    return values_by_action
 
 
 def values(view: View, weights: Weights | None = None) -> list[float]:
-    """Return the value of a position for each seat; the seat to move chooses its best action."""
+    """Return the value of a position for each seat; for the seat to move, that of its best action.
+
+    weights  of a trained net; by default the SDK's
+    """
     weights = weights or sdk_weights(view.players)
     if view.phase in ("order", "over"):
         return _at_end_of_dive(view, weights)
     mover = view.to_move
-    first = (mover + 1) % view.players if view.phase == "search" else mover
-    by_seat = [_value(weights, _facts(view, seat, first)) for seat in range(view.players)]
+    # In phase "search" the mover has breathed already.
+    next_to_breathe = (mover + 1) % view.players if view.phase == "search" else mover
+    by_seat = [_value(weights, _facts(view, seat, next_to_breathe)) for seat in range(view.players)]
     if view.phase == "search" or len(view.legal) > 1:
         by_seat[mover] = max(choices(view, weights).values())
     return by_seat
@@ -138,7 +154,7 @@ def _value(weights: Weights, facts: Facts) -> float:
 
 @cache
 def _arithmetic() -> Arithmetic:
-    """Return the operations for plain numbers."""
+    """Return the operations of `inputs` for plain numbers."""
     chances = home_chances()
 
     def turns(air: int, breath: int) -> int:
@@ -189,7 +205,7 @@ class Weights(NamedTuple):
 
 
 def output(weights: Weights, inputs: Sequence[float]) -> float:
-    """Return the output of the net for these inputs."""
+    """Return the output of the net for these inputs: each hidden layer is cut off below 0."""
     *hidden, last = weights.layers
     for layer in hidden:
         sums = [sum(map(mul, row, inputs), bias) for row, bias in zip(*layer, strict=True)]
@@ -208,7 +224,7 @@ def read_weights(path: Path) -> Weights:
     with path.open("rb") as file:
         header, body = file.readline(_LONGEST_HEADER), file.read()
     try:
-        return _checked(header, body)
+        return _parse_weights(header, body)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error}") from None
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError, struct.error):
@@ -217,10 +233,11 @@ def read_weights(path: Path) -> Weights:
         ) from None
 
 
-def _checked(header: bytes, body: bytes) -> Weights:
-    """Return the weights in a file's header and body.
+def _parse_weights(header: bytes, body: bytes) -> Weights:
+    """Return the weights in a file's header, a line of JSON, and body, 16-bit floats.
 
-    Raise WeightsError, or one of the errors of json and struct for a damaged file.
+    Raise `WeightsError` for weights that cannot be used, and one of the errors of json and struct
+    for a damaged file.
     """
     fields = json.loads(header)
     if fields["inputs"] != VERSION:
@@ -238,14 +255,28 @@ def _checked(header: bytes, body: bytes) -> Weights:
     spreads = float(fields["spreads"][0]), float(fields["spreads"][1])
     if not all(map(math.isfinite, (*numbers, *spreads))) or min(spreads) <= 0:
         raise WeightsError("a number in it is not finite, or a spread not above 0: train again")
+    layers = _layers_of(numbers, sizes)
+    return Weights(str(fields["name"]), players, spreads, layers, fields.get("training"))
+
+
+def _layers_of(numbers: tuple[float, ...], sizes: Sequence[int]) -> tuple[Layer, ...]:
+    """Return the layers of a net whose weights are one list of numbers.
+
+    Each layer has a row of weights for each of its outputs, and then their biases.
+
+    sizes  the number of the net's inputs, and of the outputs of each layer
+    """
     layers = []
+    position = 0
     for inputs, outputs in pairwise(sizes):
-        rows, numbers = numbers[: inputs * outputs], numbers[inputs * outputs :]
-        by_output = [rows[start : start + inputs] for start in range(0, len(rows), inputs)]
-        layers.append(Layer(tuple(by_output), numbers[:outputs]))
-        numbers = numbers[outputs:]
-    training = fields.get("training")
-    return Weights(str(fields["name"]), players, spreads, tuple(layers), training)
+        rows = []
+        for _ in range(outputs):
+            rows.append(numbers[position : position + inputs])
+            position += inputs
+        biases = numbers[position : position + outputs]
+        position += outputs
+        layers.append(Layer(tuple(rows), biases))
+    return tuple(layers)
 
 
 def half_written(path: Path) -> Path:
@@ -254,7 +285,10 @@ def half_written(path: Path) -> Path:
 
 
 def write_weights(path: Path, weights: Weights) -> None:
-    """Write weights to a file. It is replaced as a whole, so it is never seen half written."""
+    """Write weights to a file, as a line of JSON and then 16-bit floats.
+
+    The file is replaced as a whole, so that nobody reads it half written.
+    """
     fields = {
         "name": weights.name,
         "players": weights.players,
@@ -263,11 +297,13 @@ def write_weights(path: Path, weights: Weights) -> None:
         "sizes": [INPUTS, *(len(layer.biases) for layer in weights.layers)],
         "training": weights.training,
     }
-    numbers = [
-        number for rows, biases in weights.layers for part in (*rows, biases) for number in part
-    ]
-    temporary = half_written(path)
+    numbers: list[float] = []
+    for rows, biases in weights.layers:
+        for row in rows:
+            numbers += row
+        numbers += biases
     body = struct.pack(f"<{len(numbers)}e", *numbers)
+    temporary = half_written(path)
     temporary.write_bytes(json.dumps(fields).encode() + b"\n" + body)
     temporary.replace(path)
 
@@ -453,10 +489,13 @@ def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
 
 
 def _ahead(do: Arithmetic, facts: Facts, points: Number, rival: Diver, chance: Number) -> Number:
-    """Return how sure a lead these points are over a rival, from -1 to 1.
+    """Return how sure it is that a seat with these points stays ahead of a rival, from -1 to 1.
 
-    The rival brings its cargo home with probability `chance`.
+    It is a mean over both ends of the rival's way home.
+
+    do      operations for plain numbers or for arrays
+    chance  the chance that the rival brings its cargo home
     """
-    lost = do.tanh((points - rival.points) * facts.steepness)
-    saved = do.tanh((points - rival.points - rival.worth) * facts.steepness)
-    return lost + chance * (saved - lost)
+    if_rival_drowns = do.tanh((points - rival.points) * facts.steepness)
+    if_rival_comes_home = do.tanh((points - rival.points - rival.worth) * facts.steepness)
+    return if_rival_drowns + chance * (if_rival_comes_home - if_rival_drowns)
