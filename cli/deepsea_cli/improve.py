@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from deepsea_referee.results_folder import ResultsFolder
     from deepsea_referee.summary import GameResult, MatchResult, VoidGame
     from deepsea_referee.workbench.blocks import CompareGames, PlayedBlock
-    from deepsea_referee.workbench.versions import Versions
+    from deepsea_referee.workbench.versions import Version, Versions
 
 GAMES = 100
 """Largest number of games of the match if --games is not given."""
@@ -77,10 +77,10 @@ REPLAY_LIMIT_US = 1_000_000
 """Time that a bot took for all its decisions up to one, above which these are not replayed."""
 CHANGES = 2
 """Largest number of changed habits that are printed."""
-PARTS = (0.25, 0.45, 0.6)
-"""Shares of the whole time at which the match and the two searches for habits end,"""
-PARTS_WITHOUT_RIVAL = (0.4, 1.0, 1.0)
-"""and without a bot to compare with."""
+SHARES = (0.25, 0.45, 0.6)
+"""Shares of the whole time at which the match and the two searches for habits end."""
+SHARES_WITHOUT_RIVAL = (0.4, 1.0, 1.0)
+"""The same shares if there is no bot to compare with."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +143,17 @@ class _Run:
     settings: MatchSettings
     folder: Path
     play: GroupPlay
-    limit: Callable[[float], Callable[[], None]]
-    """Makes a function that raises `_TimeIsOver` when so large a share of the time is over."""
+    check_time: Callable[[float], None]
+    """Raises `_TimeIsOver` when this share of the whole time is over."""
     effort: Effort
     """Number of roll-outs by which decisions are judged."""
     result: MatchResult
-    parts: tuple[float, float, float]
-    """Shares of the time at which the match and the two searches for habits end."""
+    match_share: float
+    """Share of the whole time at which the match ends."""
+    habits_share: float
+    """Share of it at which the search for habits in the match ends."""
+    habits_before_share: float
+    """Share of it at which the search for habits in the games of the best version ends."""
     scores: list[float] = field(default_factory=list)
     """Placement score of the bot in each game."""
     records: list[tuple[str, GameRecord]] = field(default_factory=list)
@@ -201,15 +205,19 @@ def command(options: ImproveOptions) -> None:
     isolation = "in-process" if options.play.in_process else settings.hosting.isolation_text
     ctx = click.get_current_context()
     ctx.with_resource(FolderWriter(folder))
+    shares = SHARES_WITHOUT_RIVAL if rival is None else SHARES
+    match_share, habits_share, habits_before_share = shares
     run = _Run(
         number=versions.number_of(mine.digest),
         settings=settings,
         folder=folder / str(versions.next_number),
         play=options.play,
-        limit=_time_limits(options.minutes),
+        check_time=_start_time(options.minutes),
         effort=Effort.to(options.precision),
         result=settings.result(isolation),
-        parts=PARTS_WITHOUT_RIVAL if rival is None else PARTS,
+        match_share=match_share,
+        habits_share=habits_share,
+        habits_before_share=habits_before_share,
     )
     # The records name the copy of the program in the run's folder, which later changes spare.
     copy_of_mine = replace(mine, source=(run.folder / PROGRAM).absolute())
@@ -244,6 +252,9 @@ def _choose_rival(versions: Versions, mine: BotSpec, argument: str | None) -> _R
     """Return the bot to compare with: the one of the argument, otherwise the best version so far.
 
     Return None if there is no other version, or if the best one is the same program as now.
+
+    mine      the user's bot as it is now
+    argument  value of --against-version
     """
     from deepsea_referee.bots.resolve import resolve
 
@@ -254,16 +265,17 @@ def _choose_rival(versions: Versions, mine: BotSpec, argument: str | None) -> _R
     if best is None or best.run.digest == mine.digest:
         return None
     bot = resolve(best.argument)
-    named = replace(bot, name=f"{best.run.bot}-{best.number}{bot.parameters}")
-    return _Rival(f"version {best.number}", best.argument, named, is_best=True)
+    # The user's bot has the same name, so the number of the version tells them apart.
+    bot_with_number = replace(bot, name=f"{best.run.bot}-{best.number}{bot.parameters}")
+    return _Rival(f"version {best.number}", best.argument, bot_with_number, is_best=True)
 
 
 def _save_version(
     run: _Run, versions: Versions, rival: _Rival | None, panel: Sequence[str]
 ) -> None:
-    """Save the program that played in the run's folder, and which version is the best one now.
+    """Save the bot's program and the run's outcome in the run's folder, for later runs.
 
-    panel  names of the bots of the panel
+    panel  names of the bots that it played against
     """
     from deepsea_referee.workbench.versions import Run, keep_run
 
@@ -273,7 +285,7 @@ def _save_version(
         bot=mine.name.removesuffix(mine.parameters),
         digest=mine.digest,
         parameters=mine.parameters,
-        panel=[*panel],
+        panel=list(panel),
         score=run.score,
         best=_best_number(run, rival, versions),
     )
@@ -299,27 +311,24 @@ class _TimeIsOver(Exception):
     """The time of a part is over."""
 
 
-def _time_limits(minutes: float) -> Callable[[float], Callable[[], None]]:
-    """Return a function that makes the limits of the parts of a run, which begins now.
+def _start_time(minutes: float) -> Callable[[float], None]:
+    """Start the time of a run, and return the function that checks it.
 
-    It takes the share of the whole time at which a part ends, and returns a function that raises
-    `_TimeIsOver` if it is called later than that.
+    The function takes a share of the whole time, and raises `_TimeIsOver` if that is over: with 0.5
+    it does so from half of `minutes` on.
     """
     from deepsea_referee.clock import SystemClock
 
     clock = SystemClock()
     begin_us = clock.now_us()
+    whole_us = minutes * 60_000_000
 
-    def limit(share: float) -> Callable[[], None]:
-        end_us = begin_us + int(share * minutes * 60_000_000)
+    def check_time(share: float) -> None:
+        """Raise `_TimeIsOver` if this share of the time is over."""
+        if clock.now_us() - begin_us > int(share * whole_us):
+            raise _TimeIsOver
 
-        def check_time() -> None:
-            if clock.now_us() > end_us:
-                raise _TimeIsOver
-
-        return check_time
-
-    return limit
+    return check_time
 
 
 def _play_match(run: _Run, results: ResultsFolder) -> None:
@@ -327,16 +336,19 @@ def _play_match(run: _Run, results: ResultsFolder) -> None:
     from deepsea_referee.shared_match import run_match
     from deepsea_referee.summary import BotHangs, record_name
 
-    check_time = run.limit(run.parts[0])
-
     def on_game(game: GameResult, record: GameRecord) -> object:
+        """Add a game that has been played; return what is done when its record is written.
+
+        Raises `_TimeIsOver` after the last game that counts.
+        """
         run.result.add(game, record.decisions)
-        run.scores.append(placement_scores(game.placements)[game.seats.index(0)])
+        seat_of_mine = game.seats.index(0)  # the user's bot is the first one of the match
+        run.scores.append(placement_scores(game.placements)[seat_of_mine])
         run.records.append((str(run.folder / record_name(game.game)), record))
         progress.advance()
-        writing = results.add(game, record)
-        check_time()
-        return writing
+        record_written = results.add(game, record)
+        run.check_time(run.match_share)
+        return record_written
 
     def on_void(void: VoidGame) -> object:
         run.result.add_void(void)
@@ -357,21 +369,35 @@ def _play_match(run: _Run, results: ResultsFolder) -> None:
 
 
 def _find_habits(run: _Run, versions: Versions) -> None:
-    """Look for the habits that cost the bot most, and for changes since the best version."""
+    """Find the habits that cost the bot most in the match, and how they differ from before.
+
+    They are compared with those in the games of the best version, if this is another program. The
+    result goes into `run.habits`.
+    """
     from deepsea_arena.weaknesses import find_weaknesses
 
     mine, best = run.settings.named[0], versions.best
-    deviations = _deviations(run, run.records, mine.name, run.parts[1])
+    deviations = _deviations(run, run.records, mine.name, run.habits_share)
     deviations_before: list[list[Deviation]] = []
     if best is not None and best.run.digest != mine.digest and not run.ended:
-        paths = sorted(best.folder.glob("game-*.json"))
-        records = [(str(path), load_record(path)) for path in paths]
-        seats = (seat for _, record in records for seat in record.seats)
-        names = {seat.name for seat in seats if seat.digest == best.run.digest}
-        if names:
-            # Copies of one program have names with numbers; the first of them will do.
-            deviations_before = _deviations(run, records, min(names), run.parts[2])
+        deviations_before = _deviations_of_version(run, best)
     run.habits = find_weaknesses(mine.name, deviations, deviations_before)
+
+
+def _deviations_of_version(run: _Run, version: Version) -> list[list[Deviation]]:
+    """Return the deviations of an earlier version in the games of its own run, by game."""
+    paths = sorted(version.folder.glob("game-*.json"))
+    records = [(str(path), load_record(path)) for path in paths]
+    names_of_version = {
+        seat.name
+        for _, record in records
+        for seat in record.seats
+        if seat.digest == version.run.digest
+    }
+    if not names_of_version:
+        return []
+    # Copies of the program in one game have names with numbers: the first copy is enough.
+    return _deviations(run, records, min(names_of_version), run.habits_before_share)
 
 
 def _deviations(
@@ -390,12 +416,11 @@ def _deviations(
 
     settings = AnalysisSettings(run.effort, bot=name, deviations=True)
     analysis = Analysis(with_progress(records, "reading the records"), settings)
-    check_time = run.limit(share)
     with Progress(analysis.steps, "decisions", printed=True) as progress:
 
         def on_steps(steps: int) -> None:
             progress.advance(steps)
-            check_time()
+            run.check_time(share)
 
         try:
             analyses = analysis.run(workers=run.play.workers, on_steps=on_steps, enough=_TimeIsOver)
@@ -411,7 +436,9 @@ def _deviations(
 
 
 def _play_comparison(run: _Run, rival: BotSpec, text: str) -> None:
-    """Compare the bot with its rival, at tables with as many seats as in the match.
+    """Play the bot against its rival until it is clear which is stronger, or the time is over.
+
+    Games have as many seats as those of the match. The result goes into `run.comparison`.
 
     text  text of the seed
     """
@@ -419,6 +446,8 @@ def _play_comparison(run: _Run, rival: BotSpec, text: str) -> None:
     from deepsea_referee.workbench.blocks import BlockSettings, CompareGames
 
     match = run.settings
+    play_settings = run.play.settings(text)
+    play_settings["hosting"] = match.hosting
     settings = BlockSettings.of(
         match.bots[0],
         rival,
@@ -426,16 +455,16 @@ def _play_comparison(run: _Run, rival: BotSpec, text: str) -> None:
         blocks=BLOCKS,
         seed_text=text,
         until_decided=True,
-        **run.play.settings(text) | {"hosting": match.hosting},
+        **play_settings,
     )
-    games = run.comparison = CompareGames(settings)
-    check_time = run.limit(1.0)
-
-    def on_block(_played: PlayedBlock) -> None:
-        progress.advance(note=comparison_note(games.comparison))
-        check_time()
-
+    games = CompareGames(settings)
+    run.comparison = games
     with Progress(games.left, "blocks", printed=True) as progress, suppress(_TimeIsOver):
+
+        def on_block(_played: PlayedBlock) -> None:
+            progress.advance(note=comparison_note(games.comparison))
+            run.check_time(1.0)
+
         run.ended = run.play.run(games.play, on_block)
         run.ended_at = count(games.comparison.blocks, "block")
 
@@ -444,7 +473,10 @@ def _play_comparison(run: _Run, rival: BotSpec, text: str) -> None:
 
 
 def _document(run: _Run, rival: _Rival | None, versions: Versions, text: str) -> dict[str, Any]:
-    """Return the results of the run as the document that `--json` prints; `text` is the seed's."""
+    """Return the results of the run as the document that `--json` prints.
+
+    text  text of the seed
+    """
     from deepsea_arena.documents import to_object
     from deepsea_cli.verdict_report import comparison_document
 
@@ -470,26 +502,35 @@ def _report(
     text     text of the seed
     verbose  print the tables of match and comparison and the whole report of habits, too
     """
-    from deepsea_cli.match_report import explain_faults
-
     _print_verdict(run, bot, rival, versions)
     click.echo()
-    if not run.scores:
-        echo(f"all {count(run.result.voids.count, 'game')} were void: --verbose says why")
-    else:
-        opponents = ", ".join(row.name for row in run.settings.named[1:])
-        echo(
-            f"against {opponents}: placement score {run.score:.2f}, first in "
-            f"{run.result.summaries()[0].wins} of {count(run.result.games, 'game')}"
-        )
-    if run.result.summaries()[0].faults:
-        explain_faults(run.result.faults, [row.name for row in run.settings.named])
-        print_command("deepsea-referee", "check", bot)
+    _print_match_result(run, bot)
     if run.habits is not None:
         _print_habits(run, run.habits, bot)
         _print_changes(run.habits, versions)
     if verbose:
         _print_tables(run, text)
+
+
+def _print_match_result(run: _Run, bot: str) -> None:
+    """Print how the bot did against the panel, and its faults if it had any.
+
+    bot  argument of the command that names the bot
+    """
+    from deepsea_cli.match_report import explain_faults
+
+    names = [named_bot.name for named_bot in run.settings.named]
+    summary_of_mine = run.result.summaries()[0]
+    if run.scores:
+        echo(
+            f"against {', '.join(names[1:])}: placement score {run.score:.2f}, first in "
+            f"{summary_of_mine.wins} of {count(run.result.games, 'game')}"
+        )
+    else:
+        echo(f"all {count(run.result.voids.count, 'game')} were void: --verbose says why")
+    if summary_of_mine.faults:
+        explain_faults(run.result.faults, names)
+        print_command("deepsea-referee", "check", bot)
 
 
 def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions) -> None:
@@ -536,22 +577,24 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
 
 
 def _print_way_back(mine: BotSpec, program: Path, bot: str) -> None:
-    """Print the command that restores the files of the best version.
+    """Print the command that replaces the bot's files by those of its best version.
 
-    program  folder with these files
+    program  folder with the files of the best version
     bot      argument that names the bot now
 
     Nothing is printed for a bot that is neither a single file nor a folder.
     """
     from deepsea_bundle.program import SINGLE
 
-    path = bot.removesuffix(mine.parameters)
+    path_of_bot = bot.removesuffix(mine.parameters)
     if mine.single:
-        echo("  to go back to it:")
-        print_command("cp", str(program / SINGLE), path)
+        copy_command = ["cp", str(program / SINGLE), path_of_bot]
     elif mine.source is not None and mine.source.is_dir():
-        echo("  to go back to it:")
-        print_command("cp", "-r", f"{program}/.", path)
+        copy_command = ["cp", "-r", f"{program}/.", path_of_bot]
+    else:
+        return
+    echo("  to go back to it:")
+    print_command(*copy_command)
 
 
 def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
@@ -562,43 +605,46 @@ def _print_habits(run: _Run, habits: Weaknesses, bot: str) -> None:
     from deepsea_arena.weaknesses import phrase_of
 
     click.echo()
-    shown = habits.weaknesses[:HABITS]
-    if not shown:
+    worst_habits = habits.weaknesses[:HABITS]
+    if not worst_habits:
         echo(
             f"no habit that surely costs it something, in {count(habits.games, 'game')}; more "
             "games show smaller ones: --games 400 --minutes 5, and many more with --in-process"
         )
         return
     echo("what costs it most, and what is better there:")
-    for number, habit in enumerate(shown, 1):
+    clearest_positions: list[Deviation] = []
+    for number, habit in enumerate(worst_habits, 1):
         times = f"in {habit.games} of {habits.games} games"
         phrase = phrase_of(habit, CONDITIONS)
         echo(f"{number}. {phrase}: {habit.lost:.2f} a game, {times}")
-        for position in habit.clearest[:1]:  # some habits have none
+        if habit.clearest:  # no single position may show the habit for sure
+            position = habit.clearest[0]
+            clearest_positions.append(position)
             echo(
                 f"   clearest: {Path(position.record).name}, decision {position.decision}: "
                 f"{position.policy} instead of {position.played}"
             )
             _print_deciding_line(run, position)
-    clearest = [position for habit in shown for position in habit.clearest[:1]]
-    if clearest:
-        _print_next_commands(run, clearest[0], bot)
+    if clearest_positions:
+        _print_next_commands(run, clearest_positions[0], bot)
 
 
 def _print_deciding_line(run: _Run, position: Deviation) -> None:
-    """Print the line of the bot's program that decided, if the bot runs in this process anyway.
+    """Print the line of the bot's program that decided, if the games were played in this process.
 
-    A bot in a process or the sandbox never runs in this process without a command of its author:
-    `debug` does that, and prints the line, too. Nothing is printed if the bot was slow, since it
-    has to repeat all its decisions of the game.
+    It is found by replaying the game to the bot in this process. A bot that played in a process or
+    a sandbox of its own is never run here, and a slow bot would take too long: nothing is printed.
     """
     from deepsea_referee.bots.loading import load
     from deepsea_referee.workbench.replay import deciding_line
 
+    if not run.play.in_process:
+        return
     record = dict(run.records)[position.record]
-    decisions = record.decisions[: position.decision + 1]
-    replay_us = sum(decision.us for decision in decisions if decision.seat == position.seat)
-    if not run.play.in_process or replay_us > REPLAY_LIMIT_US:
+    replayed_decisions = record.decisions[: position.decision + 1]
+    bot_us = sum(item.us for item in replayed_decisions if item.seat == position.seat)
+    if bot_us > REPLAY_LIMIT_US:
         return
     mine = run.settings.bots[0]
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the match has shown its output
@@ -625,14 +671,18 @@ def _print_changes(habits: Weaknesses, versions: Versions) -> None:
         return
     click.echo()
     since_version = f"since version {versions.best.number}"
-    # A habit that costs next to nothing before and now is no change that matters.
+    # A habit that cost next to nothing before and costs nothing now does not matter.
     changes = [change for change in habits.changes if max(change.now, change.before) > WORTH]
     if not changes:
         echo(f"{since_version}: no habit has surely changed")
     for change in changes[:CHANGES]:
-        word = "worse" if change.more > 0 else "better"
-        now, before = max(0.0, change.now), max(0.0, change.before)
-        echo(f"{since_version} {word}: {change.situation}: {now:.2f} a game, it was {before:.2f}")
+        direction = "worse" if change.more > 0 else "better"
+        # An estimate may be a little below zero, but no habit costs less than nothing.
+        lost_now, lost_before = max(0.0, change.now), max(0.0, change.before)
+        echo(
+            f"{since_version} {direction}: {change.situation}: {lost_now:.2f} a game, "
+            f"it was {lost_before:.2f}"
+        )
 
 
 def _print_tables(run: _Run, text: str) -> None:

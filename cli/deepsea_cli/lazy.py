@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
 from importlib import import_module
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -99,12 +98,16 @@ class LazyGroup(click.Group):
         return commands + options
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands; click's own method would import all commands."""
+        """Write the list of commands by section; click's own method would import all commands."""
+        # All names have one width, so that the lists of all sections are aligned.
         width = max(map(len, self._entries))
-        for section, items in groupby(self._entries.items(), lambda item: item[1].section):
+        rows_by_section: dict[str, list[tuple[str, str]]] = {}
+        for name, entry in self._entries.items():
+            rows = rows_by_section.setdefault(entry.section, [])
+            rows.append((f"{name:{width}}", entry.line))
+        for section, rows in rows_by_section.items():
             with formatter.section(section):
-                # One width, so that the sections are columns of one table.
-                formatter.write_dl([(f"{name:{width}}", entry.line) for name, entry in items])
+                formatter.write_dl(rows)
 
 
 @click.command("completion")
@@ -119,9 +122,12 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     completion_class = get_completion_class(shell)
     assert completion_class is not None
+    program_command = ctx.find_root().command
+    # The variable in which the shell asks the program for completions, as click expects it.
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
-    script = completion_class(ctx.find_root().command, {}, PROGRAM, variable).source()
-    click.echo(script.replace(_FILES_ALONE, _FILES_TOO))  # bash completes bots and files at once
+    script = completion_class(program_command, {}, PROGRAM, variable).source()
+    # In click's script for bash, files would replace the names of bots instead of joining them.
+    click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
 
 
 def add_examples(command: click.Command, words: str) -> click.Command:
@@ -169,16 +175,17 @@ def _print_full_help(
     epilog    end of the help, without the line on --help-all
     help_all  this option itself, which is not listed
     """
-    if is_given and not ctx.resilient_parsing:
-        # Copies, because the same command may print its usual help later in this process.
-        command = copy(ctx.command)
-        command.epilog = epilog
-        command.params = [copy(param) for param in ctx.command.params if param is not help_all]
-        for param in command.params:
-            if isinstance(param, click.Option):
-                param.hidden = False
-        click.echo(command.get_help(ctx))
-        ctx.exit()
+    if not is_given or ctx.resilient_parsing:  # a shell that completes words wants no help
+        return
+    # Copies, because the same command may print its usual help later in this process.
+    command = copy(ctx.command)
+    command.epilog = epilog
+    command.params = [copy(param) for param in ctx.command.params if param is not help_all]
+    for param in command.params:
+        if isinstance(param, click.Option):
+            param.hidden = False
+    click.echo(command.get_help(ctx))
+    ctx.exit()
 
 
 RARE: Mapping[str, str] = {

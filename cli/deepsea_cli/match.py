@@ -224,25 +224,27 @@ def _play(
 def _bots_with_output(
     names: tuple[str, ...], arguments: tuple[str, ...], specs: Sequence[BotSpec]
 ) -> frozenset[int]:
-    """Return the indices of the bots whose output is shown, for --show-output.
+    """Return the indices of the bots that the values of --show-output name.
 
-    names      values of the option, each an argument for a bot or a bot's name in the table
+    A value is a bot's name in the table, or the argument for it. Raises UserError if it is neither.
+
+    names      values of the option
     arguments  arguments for the bots, in the order of `specs`
     """
     from deepsea_referee.bots.resolve import with_unique_names
 
     bot_names = [bot.name for bot in with_unique_names(specs)]
-    indices: set[int] = set()
+    named_bots: set[int] = set()
     for name in names:
-        same_name = {
+        bots_of_name = {
             index
             for index, bot_name in enumerate(bot_names)
             if name in (bot_name, arguments[index])
         }
-        if not same_name:
+        if not bots_of_name:
             raise UserError(f"--show-output {name!r} is none of the bots: {', '.join(bot_names)}")
-        indices |= same_name
-    return frozenset(indices)
+        named_bots |= bots_of_name
+    return frozenset(named_bots)
 
 
 def _refuse_contradictions(ctx: click.Context, options: MatchOptions) -> None:

@@ -41,7 +41,7 @@ SHORT_SEED = 24
 
 
 def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None) -> None:
-    """Print the table, faults, void games and where the records are.
+    """Print the table of results, the faults and void games, and where the records are.
 
     seed   the text that repeats the match
     out    folder of the records, or None if none are written
@@ -50,15 +50,13 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     """
     echo(facts(result, seed))
     click.echo()
-    rows = result.summaries()
     grid(*_columns(result.ranked()))
     click.echo()
     if result.games_asked == 1 and result.first_game:
         echo(_winner_line(result, result.first_game))
-    elif line := shared_wins([row.wins for row in rows], result.games):
-        echo(line)
-    if note := too_busy(result.late_share, "play with fewer workers"):
-        echo(note)
+    else:
+        _echo_if_any(shared_wins([bot.wins for bot in result.summaries()], result.games))
+    _echo_if_any(too_busy(result.late_share, "play with fewer workers"))
     explain_faults(result.faults, [bot.name for bot in result.bots])
     if out is None:
         _print_outputs(result)
@@ -66,10 +64,16 @@ def report(result: MatchResult, seed: str, out: Path | None, again: Sequence[str
     _print_where(result, seed, out, again)
 
 
-def too_busy(late_share: float, remedy: str) -> str:
-    """Return a note if this machine was too busy to time bots by the wall clock, otherwise "".
+def _echo_if_any(note: str) -> None:
+    if note:
+        echo(note)
 
-    late_share  share of the time for which the referee was late
+
+def too_busy(late_share: float, remedy: str) -> str:
+    """Return a note if this machine was too busy to time bots fairly, otherwise "".
+
+    late_share  share of the time for which the referee itself was late
+    remedy      what to do against it, besides ending other programs
     """
     if late_share <= UNFAIR_SHARE:
         return ""
@@ -81,26 +85,33 @@ def too_busy(late_share: float, remedy: str) -> str:
 
 
 def facts(result: MatchResult, seed: str) -> str:
-    """Return games, rules, clock, isolation, tables and seed in one line."""
+    """Return the number of games and how they were played, in one line.
+
+    seed  the text that repeats the match; a long one is left out
+    """
     tables = f", up to {result.tables} tables" if result.tables > 1 else ""
-    suffix = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
+    short_seed = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""
     return (
         f"{count(result.games, 'game')}, {result.rules.name} rules, "
-        f"clock {result.time_control.format()}, {result.isolation}{tables}{suffix}"
+        f"clock {result.time_control.format()}, {result.isolation}{tables}{short_seed}"
     )
 
 
 def _columns(ranked: Sequence[BotSummary]) -> list[Column]:
-    """Return the columns of the table of results; times are those of a bot's decisions."""
+    """Return the columns of the table of results, with a row for each bot, the best first.
+
+    The last two are on the times of a bot's decisions. Where the terminal is too narrow, the column
+    with the highest `spare` is left out first.
+    """
     return [
-        Column("bot", [row.name for row in ranked], text=True),
-        Column("games", [str(row.games) for row in ranked], spare=2),
-        Column("wins", [str(row.wins) for row in ranked], spare=1),
-        Column("placement", [number(row.mean_placement, 2) for row in ranked]),
-        Column("points", [number(row.mean_points, 1) for row in ranked]),
-        Column("faults", [str(row.faults) for row in ranked]),
-        Column("median", [_time_text(row.median_us) for row in ranked], spare=3),
-        Column("slowest", [_time_text(row.slowest_us) for row in ranked], spare=4),
+        Column("bot", [bot.name for bot in ranked], text=True),
+        Column("games", [str(bot.games) for bot in ranked], spare=2),
+        Column("wins", [str(bot.wins) for bot in ranked], spare=1),
+        Column("placement", [number(bot.mean_placement, 2) for bot in ranked]),
+        Column("points", [number(bot.mean_points, 1) for bot in ranked]),
+        Column("faults", [str(bot.faults) for bot in ranked]),
+        Column("median", [_time_text(bot.median_us) for bot in ranked], spare=3),
+        Column("slowest", [_time_text(bot.slowest_us) for bot in ranked], spare=4),
     ]
 
 
@@ -109,22 +120,28 @@ def _time_text(us: int | None) -> str:
 
 
 def _winner_line(result: MatchResult, game: GameResult) -> str:
-    """Return the sentence that names the winners of a game, their points and a tie-break."""
+    """Return the sentence that names the winners of a game and their points.
+
+    Seats with as many points that lost by the tie-break are named, too.
+    """
 
     def names_of(seats: Sequence[int]) -> str:
-        bots = [(result.bots[game.seats[seat]], SEAT_LETTERS[seat]) for seat in seats]
-        return " and ".join(f"{bot.name} (seat {letter})" for bot, letter in bots)
+        names = [
+            f"{result.bots[game.seats[seat]].name} (seat {SEAT_LETTERS[seat]})" for seat in seats
+        ]
+        return " and ".join(names)
 
     winners = [seat for seat, placement in enumerate(game.placements) if placement == 1]
-    top_points = game.points[winners[0]]
-    tied = [
-        seat
-        for seat, points in enumerate(game.points)
-        if points == top_points and seat not in winners
+    points_of_winners = game.points[winners[0]]
+    seats_with_as_many = [
+        seat for seat, points in enumerate(game.points) if points == points_of_winners
     ]
+    lost_tie_break = [seat for seat in seats_with_as_many if seat not in winners]
     verb = "wins" if len(winners) == 1 else "share the first place"
-    tie_break = f", ahead of {names_of(tied)} by the tie-break" if tied else ""
-    return f"{names_of(winners)} {verb} with {count(top_points, 'point')}{tie_break}"
+    sentence = f"{names_of(winners)} {verb} with {count(points_of_winners, 'point')}"
+    if lost_tie_break:
+        sentence += f", ahead of {names_of(lost_tie_break)} by the tie-break"
+    return sentence
 
 
 def _print_voids(result: MatchResult) -> None:
@@ -140,7 +157,9 @@ def _print_voids(result: MatchResult) -> None:
 
 
 def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
-    """Print the first kinds of faults, each with the error of the bot's own code below it.
+    """Print the faults of bots by kind, each kind with the error that the bot's own code raised.
+
+    Only the first kinds are printed, and the number of the others.
 
     names  names of the bots, by their index
     """
@@ -161,49 +180,70 @@ def _print_outputs(result: MatchResult) -> None:
     stderr is left out for bots whose error was printed with a fault: it has the same traceback.
     """
     bots_with_error = {kind.bot for kind in result.faults if kind.first.error}
-    last_logs = {log.bot: log for log in result.logs if log.text}
-    for bot, log in last_logs.items():
+    last_log_of_bot = {log.bot: log for log in result.logs if log.text}
+    for bot, log in last_log_of_bot.items():
         text = log.stdout if bot in bots_with_error else log.text
         if text:
             echo(f"the last output of {result.bots[bot].name} (--show-output has all of it):")
-            echo_lines("\n".join(text.splitlines()[-OUTPUT_LINES:]), "    ")
+            last_lines = text.splitlines()[-OUTPUT_LINES:]
+            echo_lines("\n".join(last_lines), "    ")
 
 
 def _print_where(
     result: MatchResult, seed: str, out: Path | None, again: Sequence[str] | None
 ) -> None:
-    """Print where the records and outputs are, and how to watch or repeat the games.
+    """Print where the records and outputs are, or how to repeat the match and keep them.
 
-    The arguments are those of `report`.
+    seed   the text that repeats the match
+    out    folder of the records, or None if none are written
+    again  arguments of the command that repeats the match, or None if it is not to be printed
     """
     if out is None and again is not None:
-        command = ["deepsea-referee", "match", *again, "--seed", seed, "--out", "DIR"]
-        if result.games_asked > 1:
-            command[-2:-2] = ["--games", str(result.games_asked)]  # before --out DIR
-        echo("no records kept; to play the same games again and keep them:")
-        print_command(*command)
+        _print_repeating_command(result, seed, again)
         return
     if out is not None and result.first_game:
         record_path = out / record_name(result.first_game.game)
         echo(f"records and results.json: {out}; to watch a game:")
         print_command("deepsea-referee", "show", str(record_path))
-        _print_how_to_explain(result, out)
-    if len(seed) > SHORT_SEED:
+        _print_fault_command(result, out)
+    if len(seed) > SHORT_SEED:  # a short one is printed above the table
         echo(f"seed: {shlex.quote(seed)}")
     if out is not None:
-        for log in result.logs[:EXPLAINED]:
-            if log.in_file:
-                name = result.bots[log.bot].name
-                echo(f"output of {name}: {out / log_name(log.bot, log.start, log.worker)}")
-        if len(result.logs) > EXPLAINED:
-            echo(f"and {len(result.logs) - EXPLAINED} other outputs there")
+        _print_output_files(result, out)
 
 
-def _print_how_to_explain(result: MatchResult, out: Path) -> None:
-    """Print the command that shows the decisions of the seat with the first fault in a decision."""
+def _print_repeating_command(result: MatchResult, seed: str, again: Sequence[str]) -> None:
+    """Print the command that plays the same games again and keeps their records."""
+    command = ["deepsea-referee", "match", *again, "--seed", seed]
+    if result.games_asked > 1:
+        command += ["--games", str(result.games_asked)]
+    command += ["--out", "DIR"]
+    echo("no records kept; to play the same games again and keep them:")
+    print_command(*command)
+
+
+def _print_output_files(result: MatchResult, out: Path) -> None:
+    """Print the paths of the files with the output of bots, in the folder of the records."""
+    for log in result.logs[:EXPLAINED]:
+        if log.in_file:
+            name = result.bots[log.bot].name
+            echo(f"output of {name}: {out / log_name(log.bot, log.start, log.worker)}")
+    if len(result.logs) > EXPLAINED:
+        echo(f"and {len(result.logs) - EXPLAINED} other outputs there")
+
+
+def _print_fault_command(result: MatchResult, out: Path) -> None:
+    """Print the command that shows the game of the first fault as the seat at fault knew it.
+
+    Nothing is printed if no fault was in a decision.
+
+    out  folder of the records
+    """
     for kind in result.faults:
-        if kind.first.when == "decision":
+        fault = kind.first
+        if fault.when == "decision":
             echo(f"to see what led to the fault in game {kind.game}:")
-            record_path, letter = out / record_name(kind.game), SEAT_LETTERS[kind.first.seat]
-            print_command("deepsea-referee", "show", str(record_path), "--seat", letter)
+            record_path = str(out / record_name(kind.game))
+            letter = SEAT_LETTERS[fault.seat]
+            print_command("deepsea-referee", "show", record_path, "--seat", letter)
             return

@@ -26,37 +26,45 @@ STDIN = "-"
 def print_look(path: str, record: GameRecord, decision: int, bot: str = "") -> None:
     """Print the command that shows a decision: `debug`, or `show` if the bot cannot be imported.
 
-    path      path of the record; nothing is printed for one that was read from stdin
+    Nothing is printed for a record that was read from stdin: no command could read it again.
+
+    path      path of the record
     decision  number of the decision in the record
     bot       argument for the bot of that seat; "" stands for the program that played
     """
-    at_decision = ("--at", str(decision))
     if path == STDIN:
         return
-    if _can_import_bot(path, record, record.decisions[decision].seat):
-        bots = [bot] if bot else []
-        print_command("deepsea-referee", "debug", path, *bots, *at_decision)
-    else:
+    at_decision = ("--at", str(decision))
+    seat = record.decisions[decision].seat
+    if not _can_import_bot(path, record, seat):
         print_command("deepsea-referee", "show", path, *at_decision)
+    elif bot:
+        print_command("deepsea-referee", "debug", path, bot, *at_decision)
+    else:
+        print_command("deepsea-referee", "debug", path, *at_decision)
 
 
 def print_try(path: str, record: GameRecord, decision: int, action: str) -> None:
-    """Print the command that plays on with another action, many times.
+    """Print the command that plays on from a decision with another action, in many games.
 
-    A record from stdin has no file that a command could name; then a line says what to do.
+    The bots of the game play on. If one of them cannot be imported, a sample bot does in all seats.
+
+    path      path of the record; for one from stdin a line says to keep it in a file
+    decision  number of the decision in the record
+    action    the action to try
     """
     if path == STDIN:
         echo("  (read from stdin: keep the record in a file to look at it and to play on)")
         return
-    seats = range(len(record.seats))
-    missing = [seat for seat in seats if not _can_import_bot(path, record, seat)]
-    bots = []
-    if missing:
-        bots = [STAND_IN]
-        names = ", ".join(f"{SEAT_LETTERS[seat]} {record.seats[seat].name}" for seat in missing)
-        echo(f"  ({STAND_IN} plays on in all seats: no Python file is known of {names})")
-    options = ("--at", str(decision), "--action", action, "--games", "100")
-    print_command("deepsea-referee", "branch", path, *bots, *options)
+    seats_without_bot = [
+        seat for seat in range(len(record.seats)) if not _can_import_bot(path, record, seat)
+    ]
+    branch = ["deepsea-referee", "branch", path]
+    if seats_without_bot:
+        names = [f"{SEAT_LETTERS[seat]} {record.seats[seat].name}" for seat in seats_without_bot]
+        echo(f"  ({STAND_IN} plays on in all seats: no Python file is known of {', '.join(names)})")
+        branch.append(STAND_IN)
+    print_command(*branch, "--at", str(decision), "--action", action, "--games", "100")
 
 
 def _can_import_bot(path: str, record: GameRecord, seat: int) -> bool:

@@ -55,21 +55,24 @@ def with_options(
 
     Each field of the dataclass is an option or an argument of the same name, made by one of the
     functions below. Help lists the options in the order of the fields.
+
+    kind  the dataclass
     """
 
-    def decorate(function: Callable[[_Options], None]) -> Callable[..., None]:
-        """Return the function that click calls, with the options of the dataclass."""
+    def add_options(command: Callable[[_Options], None]) -> Callable[..., None]:
+        """Return a function for click that calls `command` with an object of the dataclass."""
 
-        @wraps(function)
-        def command(**values: Any) -> None:
-            function(_options_from(kind, values))
+        @wraps(command)
+        def call_command(**values: Any) -> None:
+            command(_options_from(kind, values))
 
-        # The decorator next to the function is applied first, and its option is listed last.
-        for decorator in reversed([*_decorators(kind)]):
-            command = decorator(command)
-        return command
+        decorated: Callable[..., None] = call_command
+        # Help lists the option that was added last first, so they are added in reverse order.
+        for add_option in reversed(list(_decorators(kind))):
+            decorated = add_option(decorated)
+        return decorated
 
-    return decorate
+    return add_options
 
 
 def option(text: str, make: Callable[..., Any] = click.option, **settings: Any) -> Any:
@@ -108,18 +111,19 @@ def group(kind: type[Any]) -> Any:
 def _decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
     """Yield the click decorators for all fields of a dataclass of options.
 
-    The metadata of a field comes from `group`, from `shared`, or from `option` and `argument`.
+    The functions `group`, `shared`, `option` and `argument` made the fields: their metadata says
+    which decorators a field needs.
     """
-    for item in fields(kind):
-        metadata = item.metadata
-        if "group" in metadata:
+    for option_field in fields(kind):
+        metadata = option_field.metadata
+        if "group" in metadata:  # the field is an object of another such dataclass
             yield from _decorators(metadata["group"])
         elif "decorators" in metadata:
             yield from metadata["decorators"]
         elif metadata["make"] is click.argument:
-            yield click.argument(item.name, **metadata["settings"])
+            yield click.argument(option_field.name, **metadata["settings"])
         else:
-            option_name = f"--{item.name.replace('_', '-')}"
+            option_name = f"--{option_field.name.replace('_', '-')}"
             yield metadata["make"](option_name, **metadata["settings"])
 
 
@@ -129,11 +133,12 @@ def _options_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
     values  values of all options and arguments by name, as click passes them
     """
     arguments = {}
-    for item in fields(kind):
-        if "group" in item.metadata:
-            arguments[item.name] = _options_from(item.metadata["group"], values)
+    for option_field in fields(kind):
+        name, metadata = option_field.name, option_field.metadata
+        if "group" in metadata:
+            arguments[name] = _options_from(metadata["group"], values)
         else:
-            arguments[item.name] = values[item.name]
+            arguments[name] = values[name]
     return kind(**arguments)
 
 
@@ -219,12 +224,13 @@ class NewFile(click.Path):
         self._suffixes = suffixes
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the value as a path; raises UserError if no new file can be written there."""
         path = Path(str(super().convert(value, param, ctx)))
-        name = "" if param is None else param.opts[-1]
+        option_name = "" if param is None else param.opts[-1]
         if self._suffixes and path.suffix.lower() not in self._suffixes:
             suffixes = " or ".join(self._suffixes)
-            raise UserError(f"{name} {str(path)!r}: the name has to end in {suffixes}")
-        refuse_unwritable(name, path)
+            raise UserError(f"{option_name} {str(path)!r}: the name has to end in {suffixes}")
+        refuse_unwritable(option_name, path)
         return path
 
 
@@ -256,12 +262,14 @@ def decimal_option(
     over: bool = False,
     **settings: Any,
 ) -> Callable[[_F], _F]:
-    """Return an option for a decimal number; help shows the default.
+    """Return an option for a number from `least` to `most`; help shows its default.
 
-    over  True if `least` itself is not allowed
+    names     names of the option, as for click.option
+    over      True if the number must be more than `least`
+    settings  further settings of click.option
     """
-    kind = DecimalNumber(least, most, min_open=over)
-    return click.option(*names, metavar=metavar, type=kind, show_default=True, **settings)
+    number_type = DecimalNumber(least, most, min_open=over)
+    return click.option(*names, metavar=metavar, type=number_type, show_default=True, **settings)
 
 
 class Seat(click.ParamType[str]):
@@ -293,9 +301,10 @@ def _completions(names: Iterable[str], word: str) -> list[CompletionItem]:
 
 
 def command_hints() -> Hints:
-    """Return the hints that the running command has shown, to show none of them again."""
+    """Return the hints on bots that the running command has shown, so that none is shown twice."""
     from deepsea_referee.bots.output import Hints
 
+    # click keeps objects of a command in `meta`, by names that no other module uses.
     hints = click.get_current_context().meta.setdefault(Hints.__module__, Hints())
     assert isinstance(hints, Hints)
     return hints
@@ -443,12 +452,13 @@ class GroupPlay:
     )
 
     def run(self, play: Callable[..., bool], on_progress: Callable[..., object]) -> EndedEarly:
-        """Play the games of a comparison, a ranking or a search with the workers of the options.
+        """Play games with the workers that these options ask for.
 
-        play         method that plays the games; it calls `on_progress` after each block or round,
-                     and returns True if Ctrl-C ended it
+        Return False if all games were played, True after Ctrl-C, and the error if a bot hangs.
 
-        Return True after Ctrl-C, the error if a bot hangs, and False if all games were played.
+        play         method of a comparison, a ranking or a search that plays its games; it returns
+                     True if Ctrl-C ended it
+        on_progress  function that it calls after each part of the games
         """
         from deepsea_referee.summary import BotHangs
 
@@ -458,17 +468,18 @@ class GroupPlay:
             return error
 
     def settings(self, text: str) -> dict[str, Any]:
-        """Return the arguments that these options give to the settings of a match.
+        """Return the settings of games that these options choose, as keyword arguments.
 
-        text  the text of the seed, which is new if the option was not given
+        text  the text of the seed; the caller has made one if the option was not given
         """
         from deepsea_referee.bots.output import OutputPlan
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.system import SYSTEM
 
-        level = SYSTEM.choose("process" if self.in_process else self.isolation)
+        isolation = SYSTEM.choose("process" if self.in_process else self.isolation)
+        hosting = Hosting(isolation, freeze=self.freeze)
         return {
-            "hosting": Hosting(level, freeze=self.freeze).for_one_of(self.workers),
+            "hosting": hosting.for_one_of(self.workers),
             "rules": load_rules(self.rules),
             "time_control": TimeControl.parse(self.clock),
             "seed": seed_from_text(text),
@@ -508,24 +519,24 @@ browser_option = click.option(
 
 
 def seed_text(given: str | None, folder: Path | None = None, kind: str = "") -> str:
-    """Return the text of the seed: the one of the option, of the folder, or a new one.
+    """Return the text of the seed for games: that of --seed, of an earlier run, or a new one.
 
-    given   the text of the option, or None
-    folder  folder of --out; if it has games of an earlier run, their seed goes on
+    given   value of --seed, or None
+    folder  folder of --out, in which an earlier run may have begun the same games
     kind    kind of the games in the folder, such as "comparison"
-
-    A new seed is a text, too, so that the games can be repeated.
     """
-    text = given
-    if text is None and folder is not None:
+    if given is not None:
+        return given
+    if folder is not None:
         from deepsea_referee.workbench.blocks import stored_seed
 
-        text = stored_seed(folder, kind)
-    if text is None:
-        from deepsea_sdk.entropy import fresh_seed
+        text_of_earlier_run = stored_seed(folder, kind)
+        if text_of_earlier_run is not None:
+            return text_of_earlier_run
+    from deepsea_sdk.entropy import fresh_seed
 
-        text = fresh_seed().hex()[:16]
-    return text
+    # A text that can be given to --seed, so that the games can be repeated.
+    return fresh_seed().hex()[:16]
 
 
 def require_linux(command_name: str) -> None:
@@ -539,9 +550,9 @@ def require_linux(command_name: str) -> None:
 
 
 def prepare_machine(command_name: str) -> None:
-    """Prepare this machine for bots, before the command starts a thread or a process.
+    """Prepare the control groups of this machine for bots; raises UserError if it has no Linux.
 
-    Raises UserError if this system is not Linux.
+    A command calls this before it starts a thread or a process.
     """
     from deepsea_referee.system import SYSTEM
 
@@ -552,7 +563,8 @@ def prepare_machine(command_name: str) -> None:
 def load_rules(text: str) -> RuleSet:
     """Load a rule set by a preset's name or the path of a TOML file."""
     path = Path(text)
-    if path.suffix.lower() != ".toml" and path.name == text:
+    is_name = path.name == text and path.suffix.lower() != ".toml"
+    if is_name:
         return preset(text)
     try:
         return RuleSet.from_toml(read_text(path))

@@ -127,7 +127,9 @@ def print_check(ok: bool, needed: bool, line: str, remedy: str, error: str = "")
     remedy  what to do if the check failed
     error   lines of an error that belongs to it
     """
-    echo(f"{'ok' if ok else 'FAIL' if needed else 'note':<5}{line}")
+    failure = "FAIL" if needed else "note"
+    outcome = "ok" if ok else failure
+    echo(f"{outcome:<5}{line}")
     echo_lines(error, "     ")
     if not ok:
         echo(f"     to do: {remedy}")
@@ -144,17 +146,19 @@ def count(number: int, noun: str) -> str:
 
 
 def print_command(program: str, *words: str) -> None:
-    """Print a command for the user to copy, without wrapping it.
+    """Print a command for the user to copy, in one line, so that it works as it is printed.
 
-    This program is named as it was called. `python` and `pip` become those of the environment in
-    which this program runs, if the shell would start others.
+    This program is named as the user called it. `python` and `pip` are replaced by those of the
+    environment in which this program runs, if the shell would start others.
     """
+    command = [program, *words]
     if program == PROGRAM:
-        program = program_call()
-    elif program in ("python", "pip") and not _is_environment_active():
-        words = words if program == "python" else ("-m", "pip", *words)
-        program = sys.executable
-    click.echo(f"  {printable(shlex.join((program, *words)))}")
+        command[0] = program_call()
+    elif program == "python" and not _is_environment_active():
+        command[0] = sys.executable
+    elif program == "pip" and not _is_environment_active():
+        command[:1] = [sys.executable, "-m", "pip"]
+    click.echo(f"  {printable(shlex.join(command))}")
 
 
 def _is_environment_active() -> bool:
@@ -164,14 +168,17 @@ def _is_environment_active() -> bool:
 
 
 def program_call() -> str:
-    """Return the word that calls this program: its name, or its path if the name finds another."""
-    path = Path(sys.argv[0])
-    if path.name != PROGRAM:  # python -m deepsea_cli
+    """Return the word that calls this program in the user's shell.
+
+    That is its name, or its path if the shell finds no or another program by the name.
+    """
+    own_path = Path(sys.argv[0])
+    if own_path.name != PROGRAM:  # called as python -m deepsea_cli
         return PROGRAM
-    path_of_name = shutil.which(PROGRAM)
-    if path_of_name and path.exists() and path.samefile(path_of_name):
+    path_in_shell = shutil.which(PROGRAM)
+    if path_in_shell and own_path.exists() and own_path.samefile(path_in_shell):
         return PROGRAM
-    return str(path)
+    return str(own_path)
 
 
 def print_json(document: object) -> None:
@@ -206,9 +213,10 @@ def number(value: float | None, digits: int = 1, *, sign: bool = False) -> str:
     """
     if value is None:
         return "-"
-    text = f"{value:{'+' if sign else ''}.{digits}f}"
-    is_zero = float(text) == 0
-    return f"{0.0:.{digits}f}" if is_zero else text  # not -0.0 or +0.0
+    text = f"{value:+.{digits}f}" if sign else f"{value:.{digits}f}"
+    if float(text) == 0:
+        return f"{0.0:.{digits}f}"  # a value that is rounded to 0 has no sign
+    return text
 
 
 def shared_wins(wins: Sequence[int], games: int) -> str:
@@ -278,18 +286,19 @@ def table(columns: Sequence[Column], room: int) -> list[str]:
 
 
 def _aligned(column: Sequence[str], text_width: int | None) -> list[str]:
-    """Return the head and cells of a column, padded to one width.
+    """Return the cells of a column with spaces, so that all are as wide as the widest one.
 
-    text_width  width to which texts are shortened; None for numbers, which stand to the right
+    column      the head and the cells
+    text_width  largest width of the texts, which are shortened and stand to the left; None for
+                numbers, which stand to the right
     """
     if text_width is None:
-        safe = [printable(cell) for cell in column]
-    else:
-        safe = [fit(cell, text_width) for cell in column]
-    size = max(map(cells, safe))
-    if text_width is None:
-        return [" " * (size - cells(cell)) + cell for cell in safe]
-    return [cell + " " * (size - cells(cell)) for cell in safe]
+        numbers = [printable(cell) for cell in column]
+        size = max(map(cells, numbers))
+        return [" " * (size - cells(cell)) + cell for cell in numbers]
+    texts = [fit(cell, text_width) for cell in column]
+    size = max(map(cells, texts))
+    return [cell + " " * (size - cells(cell)) for cell in texts]
 
 
 def _width_of(column: Column) -> int:
@@ -402,38 +411,46 @@ class Progress(AbstractContextManager["Progress"]):
             self._bar.stop()
 
     def advance(self, steps: int = 1, note: str = "", *, at_once: bool = False) -> None:
-        """Add to the count, and redraw the line if it is due.
+        """Add steps that are done to the count, and show it if that is due.
 
         note     text at the end of the line
-        at_once  True to redraw it on a terminal in any case, before a long time without news
+        at_once  True to show it on a terminal in any case, before a long time without news
         """
         self.reach(self._done + steps, note, at_once=at_once)
 
     def reach(self, done: int, note: str = "", *, at_once: bool = False) -> None:
-        """Set the count, which never decreases, and redraw the line if it is due.
+        """Set the number of steps that are done, and show it if that is due.
 
         note     text at the end of the line
-        at_once  as in `advance`
+        at_once  True to show it on a terminal in any case, before a long time without news
         """
-        self._done = max(self._done, done)
-        if self._bar is None and not self._prints:
+        self._done = max(self._done, done)  # it never decreases
+        has_terminal = self._bar is not None
+        if not has_terminal and not self._prints:
             return
         now_us = self._now_us()
-        if now_us < self._due_us and not (at_once and self._bar is not None):
-            return
+        if now_us >= self._due_us or (at_once and has_terminal):
+            self._show(now_us, printable(note))
+
+    def _show(self, now_us: int, note: str) -> None:
+        """Redraw the bar on a terminal, or print a line, and set the time when that is due again.
+
+        now_us  the present time
+        note    text at the end of the line
+        """
         count = f"{self._done}" if self._total is None else f"{self._done}/{self._total}"
-        rate = f"{self._done * 1_000_000 / max(1, now_us - self._began_us):.1f} {self._unit}/s"
-        note = printable(note)
+        elapsed_us = max(1, now_us - self._began_us)
+        rate = f"{self._done * 1_000_000 / elapsed_us:.1f} {self._unit}/s"
         if self._bar is None:
             self._due_us = now_us + PRINT_US
             click.echo(f"{count} {self._unit}, {rate}  {note}".rstrip(), err=True)
             return
         self._due_us = now_us + REDRAW_US
         self._bar.update(self._task, completed=self._done, count=count, rate=rate, note=note)
-        if self._bar.live.is_started:  # it starts when it is due first, since most runs are short
+        if self._bar.live.is_started:
             self._bar.refresh()
         else:
-            self._bar.start()
+            self._bar.start()  # not before it is due first, because most runs are short
 
 
 @contextmanager
@@ -516,14 +533,15 @@ def columns_of(
 
     columns  columns of the arena, each for a field of the structs
     lines    structs, one for each row
-    cells    functions that make the cell from a struct, by the column's field; other cells are
-             made from the value of the field
+    cells    functions that make the cells of certain columns from a struct, by the column's field;
+             the cells of other columns show the value of the field
     """
+    cell_makers = cells or {}
     for column in columns:
-        cell = (cells or {}).get(column.field) or partial(_cell, column)
+        make_cell = cell_makers.get(column.field) or partial(_cell, column)
         yield Column(
             column.head,
-            [cell(line) for line in lines],
+            [make_cell(line) for line in lines],
             text=column.form in ("text", "note"),
             spare=column.spare,
             is_note=column.form == "note",
@@ -531,7 +549,7 @@ def columns_of(
 
 
 def _cell(column: TableColumn, line: object) -> str:
-    """Return the value of a struct in a column, in few characters."""
+    """Return the value of a struct's field as the column shows it, in few characters."""
     value = getattr(line, column.field)
     match value:
         case None | "" | ():
@@ -548,29 +566,30 @@ def _cell(column: TableColumn, line: object) -> str:
 
 
 def standing_columns(lines: Sequence[StandingLine]) -> list[Column]:
-    """Return the columns of the standings.
-
-    The column of the version is never left out if a bot has several, which only it tells apart.
-    """
+    """Return the columns of a table of standings, with a row for each of these lines."""
     from deepsea_arena.standings import COLUMNS
 
     has_former_versions = len({line.bot for line in lines}) < len(lines)
-    columns = [
-        column._replace(spare=0) if column.field == "version" and has_former_versions else column
-        for column in COLUMNS
-    ]
-    return [*columns_of(columns, lines, {"mu": lambda line: skill_text(line.mu, line.high)})]
+    columns = []
+    for column in COLUMNS:
+        if column.field == "version" and has_former_versions:
+            # Lines of one bot differ by the version alone: a narrow terminal shows it, too.
+            columns.append(column._replace(spare=0))
+        else:
+            columns.append(column)
+    skill_cell = {"mu": lambda line: skill_text(line.mu, line.high)}
+    return list(columns_of(columns, lines, skill_cell))
 
 
 def print_table(page: Standings, *, whole_head: bool = False) -> None:
-    """Print the standings of a season as a table, and the head of its chain.
+    """Print the standings of a season as a table, and the digest that all its games add up to.
 
-    whole_head  True to print the head uncut
+    whole_head  True to print all digits of this digest, the head of the season's chain of games
     """
     season = page.season
-    closed = closed_or_paused(season)
+    state = closed_or_paused(season)
     echo(
-        f"season {season.name}{closed}: {count(page.games, 'game')}, "
+        f"season {season.name}{state}: {count(page.games, 'game')}, "
         f"rules {season.rules!r}, clock {season.clock}"
     )
     if season.submissions_until is not None and season.closed_at is None:

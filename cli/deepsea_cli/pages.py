@@ -92,7 +92,7 @@ class PlayedGamesPage:
     def open(self) -> None:
         """Write the page to a private folder, print its address on stderr, and open it.
 
-        Nothing is done without games.
+        Nothing is done if no game was played, or if no page is wanted.
         """
         if not self._first_games:
             return
@@ -102,12 +102,14 @@ class PlayedGamesPage:
         from deepsea_referee.system import SYSTEM
         from deepsea_web.assets import game_page
 
-        self._first_games.sort(key=lambda played: played[0].game)
+        # Games may end in another order than that of their numbers.
+        self._first_games.sort(key=lambda result_and_record: result_and_record[0].game)
         games = [
             _page_game(Path(record_name(result.game)), record, notes=result.notes)
             for result, record in self._first_games
         ]
-        note, page = _omission_note(self._games, MAX_GAMES), _private_page()
+        note = _omission_note(self._games, MAX_GAMES)
+        page = _private_page()
         write_atomically(page, game_page(games, note))
         click.echo(f"{note or 'the games'} to watch: {page.as_uri()}", err=True)
         # A browser in this terminal would hide the results.
@@ -121,19 +123,15 @@ def print_page_path(page: Path) -> None:
 
 
 def write_analyses(target: Path, analyses: Sequence[GameAnalysis]) -> None:
-    """Write a page with games and their analyses; of very many, with the first ones."""
+    """Write a page with games and their analyses to a file; of very many games, the first ones."""
     from deepsea_referee.results_folder import notes_beside
     from deepsea_web.assets import game_page
 
-    games = [
-        _page_game(
-            Path(analysis.name),
-            analysis.record,
-            notes=notes_beside(Path(analysis.name)),
-            analysis=analysis,
-        )
-        for analysis in with_progress(analyses[:MAX_GAMES], "drawing the games")
-    ]
+    games = []
+    for analysis in with_progress(analyses[:MAX_GAMES], "drawing the games"):
+        path = Path(analysis.name)
+        notes = notes_beside(path)
+        games.append(_page_game(path, analysis.record, notes=notes, analysis=analysis))
     write_atomically(target, game_page(games, _omission_note(len(analyses), MAX_GAMES)))
 
 
@@ -196,27 +194,35 @@ class PlotFile:
         self._path = path
         self._sums: PlotSums | None = None
 
-    def begin(self, bots: Sequence[BotSpec], who: Sequence[int] | None = None) -> None:
-        """Begin the sums of games between these bots.
+    def begin(self, bots: Sequence[BotSpec], row_of_bot: Sequence[int] | None = None) -> None:
+        """Begin to sum up games for charts that show these bots.
 
-        who  for each bot of the match its index in `bots`; None if these are the same
+        row_of_bot  for each bot of the games, its index in `bots`, so that copies of one program
+                    can share a row; None if `bots` are the bots of the games
         """
         if self._path is not None:
             from deepsea_referee.bots.resolve import with_unique_names
             from deepsea_web.bars import PlotSums
 
-            self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], who)
+            self._sums = PlotSums([bot.name for bot in with_unique_names(bots)], row_of_bot)
 
     def begin_pair(self, settings: BlockSettings) -> None:
-        """Begin the sums of a comparison, in which copies of A and of B count as one bot each."""
-        rows = dict.fromkeys(settings.ours, 0) | dict.fromkeys(settings.theirs, 1)
-        bots = range(len(settings.bots))
-        field = [bot for bot in bots if bot not in rows]
-        for row, bot in enumerate(field, 2):  # after A and B
-            rows[bot] = row
-        self.begin(
-            [*settings.pair, *(settings.bots[bot] for bot in field)], [rows[bot] for bot in bots]
-        )
+        """Begin to sum up the games of a comparison of two bots, A and B.
+
+        All copies of A share the first row of the charts and all copies of B the second one. Other
+        bots at the tables have the rows below.
+        """
+        shown_bots = list(settings.pair)
+        row_of_bot: list[int] = []
+        for index, bot in enumerate(settings.bots):
+            if index in settings.ours:
+                row_of_bot.append(0)
+            elif index in settings.theirs:
+                row_of_bot.append(1)
+            else:
+                row_of_bot.append(len(shown_bots))
+                shown_bots.append(bot)
+        self.begin(shown_bots, row_of_bot)
 
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game that counts."""
@@ -233,10 +239,10 @@ class PlotFile:
     def write(
         self, facts: str, time_control: TimeControl, compared: CompareGames | None = None
     ) -> None:
-        """Draw the charts to the file, if there are games.
+        """Draw the charts of the games to the file, if it is wanted and there are games.
 
         facts     line below the title
-        compared  games of a comparison, whose lead of A over B is drawn too
+        compared  games of a comparison of two bots; then their lead is drawn, too
         """
         if self._path is None or self._sums is None or not self._sums.games:
             return
@@ -244,13 +250,14 @@ class PlotFile:
         from deepsea_web.bars import PlotData
         from deepsea_web.plots import charts_of
 
-        a, b, *_ = names = [bot.name for bot in self._sums.bots]
-        lead = None
+        names = [bot.name for bot in self._sums.bots]
+        title, lead = ", ".join(names), None
         if compared is not None:
-            points = compared.comparison.history
-            lead = Lead(a, b, compared.settings.margin, compared.settings.alpha, points)
+            a, b = names[:2]
+            title, settings = f"{a} against {b}", compared.settings
+            lead = Lead(a, b, settings.margin, settings.alpha, compared.comparison.history)
         data = PlotData(
-            title=f"{a} against {b}" if lead else ", ".join(names),
+            title=title,
             facts=facts,
             bots=self._sums.bots,
             budget_us=time_control.budget_us,

@@ -107,12 +107,13 @@ class TerminalPerson:
         """Number of lines on the screen that the next drawing replaces."""
 
     def begin(self, game: RefereedGame, seat: int) -> None:
-        """Begin a game in which the person has this seat."""
+        """Prepare for a game in which the person has this seat, and forget the one before."""
         self.hints = 0
         self._names = game.names
         self._story = narration.Story(game.game.rules, seat=seat)
         self._lines = []
-        self._printed_lines = self._drawn_lines = 0
+        self._printed_lines = 0
+        self._drawn_lines = 0
 
     def wake(self, why: str) -> None:
         """End the wait for an answer whose decision is no longer wanted, and show the reason."""
@@ -125,17 +126,18 @@ class TerminalPerson:
         self._waker.ring()
 
     def decide(self, request: PersonRequest) -> str | None:
-        """Show the news of the game and ask for an action; None if the person drops the game.
+        """Ask the person for an action, and return it.
 
-        None is also returned if the decision is no longer wanted. At the end of the input the
-        person drops the game.
+        Return None if the decision is no longer wanted, as after its time, or if the person drops
+        the game: by a key, or by the end of the input. After the person has left, the default
+        action is returned without asking.
         """
-        # A thread with an earlier decision, which is no longer wanted, may still be ending.
+        # The thread of an earlier decision, which is no longer wanted, may still be ending.
         with self._deciding:
             for event in request.events:
                 self._lines += self._story.add(event)
             if self.away:
-                return request.view.legal[0]
+                return request.view.legal[0]  # the default action
             try:
                 return self._choose(request)
             except (EOFError, BrokenPipeError):
@@ -178,8 +180,11 @@ class TerminalPerson:
         return None
 
     def _ask_to_leave(self) -> bool:
-        """Ask whether and how the person leaves the game; return True if it does."""
-        self._draw([*map(Text, LEAVING.splitlines())])
+        """Ask if the person really leaves the game; return True if it does.
+
+        It can leave in two ways: default actions are played for it, or the game does not count.
+        """
+        self._draw([Text(line) for line in LEAVING.splitlines()])
         answer = self._read()
         self.away = answer == "p"
         if answer == "q":
@@ -194,10 +199,11 @@ class TerminalPerson:
     # ----- Between games
 
     def over(self, game: int, record: GameRecord, seat: int, *, judging: bool, more: bool) -> None:
-        """Print the end of a game.
+        """Print that a game is over, and its result.
 
-        judging  True if the person's decisions are judged next
-        more     True if another game follows; a page needs it, and nothing here
+        game     number of the game
+        judging  True if the person's decisions are judged next, which takes some time
+        more     True if another game follows; not used here, but by a person at a page
         """
         click.echo()
         echo(f"game {game} is over")
@@ -214,9 +220,9 @@ class TerminalPerson:
         echo(f"game {void.game} is void: {void.reason}")
 
     def judged(self, analysis: GameAnalysis | None, seat: int) -> None:
-        """Print what the person's decisions lost, its luck, and its worst decisions.
+        """Print how well the person decided in a game: a summary, and its worst decisions.
 
-        analysis  None if the person skipped the judgement
+        analysis  the judgement of its decisions; None if the person skipped that
         """
         if analysis is None:
             echo("skipped")
@@ -226,10 +232,10 @@ class TerminalPerson:
         decisions = worst(analysis)
         if not decisions:
             echo("no decision was certainly worse than another")
+        names = narration.names(analysis.record)
         for decision in decisions:
-            view = game_at(analysis.record, decision.number).view(seat)
             click.echo()
-            names = narration.names(analysis.record)
+            view = game_at(analysis.record, decision.number).view(seat)
             for line in draw_board(view, names, None, width(), known=view.known):
                 draw(line)
             print_decision(decision, analysis)
@@ -257,10 +263,9 @@ class TerminalPerson:
         offered: Sequence[Choice],
         note: Sequence[str],
     ) -> list[Text]:
-        """Return the lines that are seen while the person thinks.
+        """Return the lines that the person sees before it decides: board, news, question and keys.
 
-        On a terminal as much as fits is returned: news and then the board are cut from the top. In
-        a pipe all lines on the game since the last time are returned.
+        On a terminal only as many lines as fit are returned.
 
         board    lines of the board
         offered  choices of the moment, with their keys
@@ -270,15 +275,16 @@ class TerminalPerson:
         question = QUESTIONS[request.view.kind]
         if request.time_left != NO_CLOCK:
             question += f" ({duration_text(sum(request.time_left))} left)"
-        keys = [question, *(f"  {choice.key}  {choice.meaning}" for choice in offered), COMMANDS]
-        news = [*self._lines[0 if self._in_place else self._printed_lines :], *note]
+        keys = [f"  {choice.key}  {choice.meaning}" for choice in offered]
+        question_and_keys = [question, *keys, COMMANDS]
+        # A redrawn screen shows old news again; in a pipe they have been printed.
+        shown_before = 0 if self._in_place else self._printed_lines
+        news = [*self._lines[shown_before:], *note]
         self._printed_lines = len(self._lines)
         if self._in_place:
-            # One line stays free for the cursor.
-            room = shutil.get_terminal_size().lines - 1 - len(board) - len(keys)
-            news = news[-min(room, MOST_NEWS) :] if room > 0 else []
-            board = board[max(0, -room) :]
-        return [*board, *(Text(fit(line, width())) for line in [*news, *keys])]
+            board, news = _cut_to_screen(board, news, len(question_and_keys))
+        texts = [fit(line, width()) for line in [*news, *question_and_keys]]
+        return [*board, *map(Text, texts)]
 
     def _show_text(self, lines: Sequence[str]) -> None:
         """Show a text; on a terminal it stays until a key is pressed."""
@@ -302,45 +308,73 @@ class TerminalPerson:
         draw(Text("\n").join(lines))
 
 
+def _cut_to_screen(
+    board: Sequence[Text], news: Sequence[str], lines_below: int
+) -> tuple[Sequence[Text], list[str]]:
+    """Return the last lines of the board and of the news that fit on the terminal.
+
+    The oldest news are left out first, and then the upper lines of the board.
+
+    lines_below  number of lines that follow the news
+    """
+    # One line stays free for the cursor.
+    free_lines = shutil.get_terminal_size().lines - 1 - len(board) - lines_below
+    if free_lines > 0:
+        return board, list(news[-min(free_lines, MOST_NEWS) :])
+    return board[-free_lines:], []
+
+
 # ----- Answers
 
 
 def lines_of(source: TextIO, waker: WakePipe) -> Callable[[], str | None]:
-    """Return a function that reads the next answer as a line from a pipe or a file.
+    """Return a function that reads the person's next answer, which is a line of a pipe or a file.
 
-    It returns None if the waker rang, and raises EOFError at the end of the source.
+    The function returns None if another thread woke it by the waker, and raises EOFError at the end
+    of the source.
     """
     unread = bytearray()
 
     def read_line() -> str | None:
+        """Return the next line; None if the waker rang. Raises EOFError if there is none.
+
+        `unread` has the bytes that were read after the last line.
+        """
         while b"\n" not in unread:
             # Windows cannot wait for a pipe and a waker at once: there the waker has no effect.
-            if sys.platform != "win32" and source not in first_ready([source, waker], None):
+            can_be_woken = sys.platform != "win32"
+            if can_be_woken and source not in first_ready([source, waker], None):
                 waker.clear()
                 return None
             data = os.read(source.fileno(), 4096)
-            if not data and not unread:
+            if data:
+                unread.extend(data)
+            elif unread:
+                unread.extend(b"\n")  # the last line of the source may have no line end
+            else:
                 raise EOFError
-            unread.extend(data or b"\n")  # the last line may have no line end
-        line, _, after = bytes(unread).partition(b"\n")
-        unread[:] = after
+        line, _, after_line = bytes(unread).partition(b"\n")
+        unread[:] = after_line
         return line.decode(errors="replace").strip()
 
     return read_line
 
 
-def keys_of(wait: Callable[[float | None], str], waker: WakePipe) -> Callable[[], str | None]:
-    """Return a function that reads the next answer as a key from a terminal.
+def keys_of(
+    wait_for_key: Callable[[float | None], str], waker: WakePipe
+) -> Callable[[], str | None]:
+    """Return a function that reads the person's next answer, which is a key at the terminal.
 
-    wait  function that `keys.keys` yields, which returns "" if the waker rang
+    The function returns None if another thread woke it by the waker.
 
-    The function returns None if the waker rang.
+    wait_for_key  function of `keys.keys`, which returns "" in this case
     """
 
     def read_key() -> str | None:
-        key = wait(None)
-        if not key:
-            waker.clear()
-        return key or None
+        key = wait_for_key(None)
+        if key:
+            return key
+        waker.clear()
+        return None
 
     return read_key

@@ -195,9 +195,11 @@ def _person_at_terminal(stack: ExitStack) -> TerminalPerson:
 
 
 def _person_at_page(stack: ExitStack, settings: MatchSettings, person_index: int) -> StoredPerson:
-    """Return the person at the page of a throw-away ladder, which is opened in a browser.
+    """Serve the pages of a ladder for this match alone, and return the person who plays there.
 
-    stack         ends the ladder when it is closed: after the page is closed, a minute or Ctrl-C
+    The page of the match is opened in a browser.
+
+    stack         ends the ladder when it is closed; before, the person may look at the last page
     person_index  index of the person among the bots of the match
     """
     from deepsea_referee.clock import SystemClock
@@ -206,18 +208,26 @@ def _person_at_page(stack: ExitStack, settings: MatchSettings, person_index: int
 
     ladder = stack.enter_context(ThrowawayLadder(settings, person_index, SystemClock()))
 
-    @stack.callback
     def wait_for_reader() -> None:
+        """Wait until the page is closed, for a minute at most or until Ctrl-C."""
         if not ladder.person.interrupted:
             with suppress(KeyboardInterrupt):
                 ladder.wait()
 
+    stack.callback(wait_for_reader)
     click.echo(f"play at {ladder.address}\nclosing the page or Ctrl-C ends the game", err=True)
-    # A browser in the terminal would hide the line above. Some browsers return only when their
-    # window is closed, so a thread waits for them.
+    # A browser in the terminal would hide the line above.
     if SYSTEM.opens_browsers():
+        # Some browsers return only when their window is closed, so a thread waits for them.
         threading.Thread(target=webbrowser.open, args=(ladder.address,), daemon=True).start()
     return ladder.person
+
+
+def _with_hints_in_name(record: GameRecord, seat: int) -> GameRecord:
+    """Return the record with the remark in the person's name that it was given hints."""
+    seats = list(record.seats)
+    seats[seat] = seats[seat]._replace(name=f"{seats[seat].name}{WITH_HINTS}")
+    return replace(record, seats=tuple(seats))
 
 
 class _JudgementSkipped(Exception):
@@ -278,38 +288,44 @@ class _Sitting:
             )
 
     def _on_game(self, outcome: GameResult, record: GameRecord) -> Future[None]:
-        """Store a game and show its end; the next game begins when the returned future is done."""
+        """Store a game that is over, show its result, and judge the person's decisions if wanted.
+
+        The next game begins when the returned future is done. There is none after the person has
+        left.
+        """
+        self.is_playing = False
         seat = outcome.seats.index(self.person_index)
         if self.person.hints:
-            seats = list(record.seats)
-            seats[seat] = seats[seat]._replace(name=f"{seats[seat].name}{WITH_HINTS}")
-            record = replace(record, seats=tuple(seats))
+            record = _with_hints_in_name(record, seat)
         if self.results is not None:
             self.results.add(outcome, record)
-        has_next = outcome.game < self.settings.games and not self.person.away
-        self.is_playing = False
-        judging = self.judges and not self.person.away
-        self.person.over(outcome.game, record, seat, judging=judging, more=has_next)
-        if self.person.away:
+        has_left = self.person.away
+        has_next = outcome.game < self.settings.games and not has_left
+        is_judged = self.judges and not has_left
+        self.person.over(outcome.game, record, seat, judging=is_judged, more=has_next)
+        if has_left:
             self.end.set()
-        judge = partial(self._judge, outcome.game, record, seat)
-        return self._pause(judge if judging else None)
+        judge = partial(self._judge, outcome.game, record, seat) if is_judged else None
+        return self._pause(judge)
 
     def _on_void(self, void: VoidGame) -> Future[None]:
-        """Store a void game and show why; the next game begins when the returned future is done."""
+        """Store that a game is void, and show the reason.
+
+        The next game begins when the returned future is done.
+        """
+        self.is_playing = False
         if self.results is not None:
             self.results.add_void(void)
-        self.is_playing = False
         has_next = void.game < self.settings.games and not self.person.away
         self.person.void(void, more=has_next)
         return self._pause()
 
     def _pause(self, judge: Callable[[], object] | None = None) -> Future[None]:
-        """Judge the decisions of a game in a thread, and wait until the person wants the next one.
+        """Start the pause after a game, and return a future that is done when it is over.
 
-        judge  the judgement, if there is one
+        In the pause the person's decisions are judged, and then it says when it wants to go on.
 
-        Returns a future that is done when the next game may begin.
+        judge  function that judges the decisions; None if they are not judged
         """
 
         def pause() -> None:
@@ -318,28 +334,28 @@ class _Sitting:
             self.person.wait_for_next()
             self.is_playing = not self.person.dropped
 
-        # Meanwhile the event loop runs on, so that Ctrl-C has its effect and bots stay frozen.
+        # In a thread, so that the event loop can answer to Ctrl-C and keep the bots frozen.
         executor = ThreadPoolExecutor(1)
         future = executor.submit(pause)
         executor.shutdown(wait=False)
         return future
 
     def _judge(self, game: int, record: GameRecord, seat: int) -> None:
-        """Judge the person's decisions in a game, store the analysis and show it.
+        """Judge the person's decisions in a game, and store and show the analysis.
 
-        A judgement that the person skips is not stored.
+        If the person skips the judgement, nothing is stored.
         """
         from deepsea_arena.analysis_document import judge_seat, seat_document
         from deepsea_referee.summary import record_name
 
-        def on_steps(_steps: int) -> None:
+        def stop_if_skipped(_steps: int) -> None:
             if self.person.skips:
                 raise _JudgementSkipped
 
         self.is_judging = True
         analysis = None
         with suppress(_JudgementSkipped):
-            analysis = judge_seat(record, seat, record_name(game), on_steps)
+            analysis = judge_seat(record, seat, record_name(game), stop_if_skipped)
         self.is_judging = False
         if analysis is not None and self.results is not None:
             self.results.add_analysis(game, seat_document(analysis, seat))

@@ -77,7 +77,10 @@ def _options_document() -> dict[str, object]:
 
 
 def _print_table() -> None:
-    """Print all values of all options, with a dot below each preset that has the value."""
+    """Print a table of all options and values of the rules, with a column for each preset.
+
+    A large dot shows that the preset has the value.
+    """
     from rich.text import Text
 
     is_wide = width() >= FULL_NAMES_FROM
@@ -85,42 +88,45 @@ def _print_table() -> None:
     gap = "  " if is_wide else " "
     indent = " " * 4
     value_width = max(len(_value_text(value)) for option in OPTIONS for value in _values(option))
-    lines = Text()
-    lines.append(indent + " " * value_width + gap.join(heads) + "\n", "bold")
+    table = Text()
+    table.append(indent + " " * value_width + gap.join(heads) + "\n", "bold")
     for option in OPTIONS:
         mark, style = ("* ", "bold") if _differs(option) else ("  ", "dim")
-        lines.append(f"{mark}{option.name}\n", style)
+        table.append(f"{mark}{option.name}\n", style)
         for value in _values(option):
-            cells = []
-            for head, rules in zip(heads, PRESETS.values(), strict=True):
-                dot = "●" if getattr(rules, option.name) == value else "·"
-                cells.append(dot.center(len(head)))
-            lines.append(f"{indent}{_value_text(value):{value_width}}{gap.join(cells)}\n")
-    lines.append(f"\n* the presets differ; {DEFAULT} is the default\n")
-    lines.append("`deepsea-referee rules NAME` explains each option")
-    draw(lines)
+            dots = [
+                ("●" if getattr(rules, option.name) == value else "·").center(len(head))
+                for head, rules in zip(heads, PRESETS.values(), strict=True)
+            ]
+            table.append(f"{indent}{_value_text(value):{value_width}}{gap.join(dots)}\n")
+    table.append(f"\n* the presets differ; {DEFAULT} is the default\n")
+    table.append("`deepsea-referee rules NAME` explains each option")
+    draw(table)
 
 
 def _print_rules(rules: RuleSet) -> None:
-    """Print a rule set option by option, each with its text and the presets that differ."""
+    """Print a rule set option by option: its value, what it means, and the presets that differ."""
     from rich.text import Text
 
-    lines = Text()
-    lines.append(f"{rules.name}{' (the default)' if rules.name == DEFAULT else ''}\n", "bold")
+    output = Text()
+    is_default = " (the default)" if rules.name == DEFAULT else ""
+    output.append(f"{rules.name}{is_default}\n", "bold")
     name_width = max(len(option.name) for option in OPTIONS)
     for option in OPTIONS:
         value = getattr(rules, option.name)
-        differences = [
+        other_presets = [
             f"{_value_text(other_value)} in {', '.join(names)}"
             for other_value, names in _presets_by_value(option).items()
             if other_value != value
         ]
-        lines.append(f"{'*' if differences else ' '} {option.name:{name_width}}  ")
-        lines.append(f"{_value_text(value)}\n", "bold")
-        about = "; ".join([option.about, *differences])
-        lines.append(textwrap.indent(textwrap.fill(about, width() - 6), " " * 6) + "\n", "dim")
-    lines.append("\n* there are presets that differ")
-    draw(lines)
+        mark = "*" if other_presets else " "
+        output.append(f"{mark} {option.name:{name_width}}  ")
+        output.append(f"{_value_text(value)}\n", "bold")
+        about = "; ".join([option.about, *other_presets])
+        wrapped = textwrap.fill(about, width() - 6)
+        output.append(textwrap.indent(wrapped, " " * 6) + "\n", "dim")
+    output.append("\n* there are presets that differ")
+    draw(output)
 
 
 def _presets_by_value(option: Option) -> dict[OptionValue, list[str]]:
@@ -215,29 +221,34 @@ class _Table:
         return list(ROLLS) if phase in ("declare", "roll") and not actions else actions
 
     def apply(self, word: str) -> list[str]:
-        """Apply a step, and return lines that tell what happened.
+        """Apply a step that the user wrote, and return lines that tell what happened.
 
-        A diver that can only leave its space as it is does so without a step of its own.
+        The user need not write `leave` where it is the only legal action: it is applied first.
         """
-        lines = []
-        is_search = not _is_roll(word) and kind_of(word) == "search"
-        if self.state.legal_actions() == (LEAVE,) and not is_search:
+        lines: list[str] = []
+        is_search_action = not _is_roll(word) and kind_of(word) == "search"
+        must_leave = self.state.legal_actions() == (LEAVE,)
+        if must_leave and not is_search_action:
             lines += self._apply_one(LEAVE)
-        return lines + self._apply_one(word)
+        lines += self._apply_one(word)
+        return lines
 
     def _apply_one(self, word: str) -> list[str]:
-        """Apply one step; raises IllegalAction, with the position, if it is not legal."""
-        # Values as they were known before the step, because a step may reveal some.
-        known = self.known
+        """Apply one step, and return lines that tell what happened.
+
+        Raises IllegalAction, with the position in its message, if the step is not legal.
+        """
+        known_before = self.known  # the step may reveal values, which its events must not have
         try:
             result = narration.make_step(self.state, _step(word))
         except IllegalAction as error:
-            where = "" if self.position in str(error) else f"; the position is {self.position}"
+            has_position = self.position in str(error)
+            where = "" if has_position else f"; the position is {self.position}"
             raise IllegalAction(f"{error}{where}") from None
         self.events += result.events
         lines: list[str] = []
         for event in result.events:
-            lines += self._story.add(event_for(event, known))
+            lines += self._story.add(event_for(event, known_before))
         return lines or [_part_of_turn(result.before, self.state)]
 
 
@@ -254,14 +265,14 @@ def _is_roll(word: str) -> bool:
 
 
 def _refuse_malformed(word: str) -> None:
-    """Raise InvalidAction for a word that is no step in any position.
+    """Raise InvalidAction for a word that is no step of the game in any position.
 
-    A word with two dashes is refused as an unknown option.
+    Such a word with two dashes is meant as an option: it is refused as an unknown one.
     """
     if word.startswith("--"):
         raise click.NoSuchOption(word, ctx=click.get_current_context())
     if _is_roll(word):
-        parse_roll(word)
+        parse_roll(word)  # raises InvalidAction if it is none
         return
     try:
         kind_of(word)
@@ -270,35 +281,43 @@ def _refuse_malformed(word: str) -> None:
 
 
 def _part_of_turn(before: GameState, after: GameState) -> str:
-    """Return a line on a step that did not end a turn, for which there is no event yet."""
+    """Return a line on a step within a turn, for which the engine has no event before its end.
+
+    before  position before the step
+    after   position after it
+    """
     seat = before.to_move
     diver = f"{SEAT_LETTERS[seat]}{narration.ARROWS[after.homeward[seat]]}"
     if after.phase == "search":
-        origin = before.place[seat]
-        other_places = {place for other, place in enumerate(before.place) if other != seat}
-        cargo = before.cargo[seat]
-        steps = sum(after.rolled or ()) - len(cargo)
-        line = f"{diver} moves from {origin or 'sub'} to {after.place[seat]}"
-        if after.homeward[seat]:
-            # A diver on its way home may have stopped before the submarine: a rule says why.
-            rule = why_outside(after.rules, origin, other_places, steps, has_treasure=bool(cargo))
-            if rule:
-                line = f"{line}: {rule}"
-        return line
+        return f"{diver} {_move_text(before, after, seat)}"
     if before.phase == "order":
         return f"{diver} will lay {' '.join(unit.name for unit in after.cargo[seat])}"
     return f"{diver} breathes: air {after.air}"
 
 
-def _position_document(table: _Table, seed: bytes) -> dict[str, object]:
-    """Return a position and the events so far as the document that `--json` prints.
+def _move_text(before: GameState, after: GameState, seat: int) -> str:
+    """Return the move of a diver in words, with the rule that let it stop outside, if one did."""
+    start = before.place[seat]
+    move = f"moves from {start or 'sub'} to {after.place[seat]}"
+    if not after.homeward[seat]:
+        return move
+    # A diver on its way home may have stopped before the submarine, which a rule explains.
+    other_places = {place for other, place in enumerate(before.place) if other != seat}
+    cargo = before.cargo[seat]
+    steps = sum(after.rolled or ()) - len(cargo)  # each unit that it carries costs one step
+    rule = why_outside(after.rules, start, other_places, steps, has_treasure=bool(cargo))
+    return f"{move}: {rule}" if rule else move
 
-    seed  seed of the values, which the event of the game's end has
+
+def _position_document(table: _Table, seed: bytes) -> dict[str, object]:
+    """Return the position and the events of the steps as the document that `--json` prints.
+
+    seed  seed of the values, which becomes known at the end of the game
     """
     state = table.state
     events: list[Event] = [event_for(event, table.known) for event in table.events]
     is_over = state.phase == "over"
-    if is_over and events:
+    if is_over and events:  # without events the game was over before the first step
         events.append(end_event(state.result(), seed))
     return {
         "position": table.position,

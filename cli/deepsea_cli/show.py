@@ -101,8 +101,9 @@ def command(options: ShowOptions) -> None:
         )
     paths = record_paths_in(record) if record.is_dir() and not options.ladder else [record]
     if len(paths) > 1 and not page:
-        needs_one = options.events or options.step or decisions
-        _list_games(paths, needs_one=needs_one or at is not None or turn is not None)
+        shows_one_game = options.events or options.step or decisions
+        _refuse_folder(paths, is_refused=shows_one_game or at is not None or turn is not None)
+        _list_games(paths)
         return
     load = partial(_load_from_ladder, options.store_text) if options.ladder else load_record
     if page:
@@ -140,25 +141,27 @@ def _load_from_ladder(store_text: str, game_id: Path) -> GameRecord:
         return GameRecord.from_json(store.games.record(str(game_id)))
 
 
-def _list_games(paths: Sequence[Path], *, needs_one: bool) -> None:
-    """Print a line with the result of each game in a folder, after verifying it.
-
-    needs_one  True if an option shows a single game; then UserError is raised
-    """
-    if needs_one:
+def _refuse_folder(paths: Sequence[Path], *, is_refused: bool) -> None:
+    """Raise UserError if an option shows a single game, and a folder with several was named."""
+    if is_refused:
         raise UserError(f"{paths[0].parent}: {len(paths)} games; name one, such as {paths[0]}")
+
+
+def _list_games(paths: Sequence[Path]) -> None:
+    """Print a line with the result of each game in a folder, and the command that shows the first.
+
+    The records are verified before. Of very many games the first ones are listed.
+    """
     for path in paths[:LISTED]:
         record = load_record(path)
         with path_in_errors(path):
             verify(record)
-        by_placement = sorted(
-            zip(record.placements, record.seats, record.points, strict=True),
-            key=lambda result: result[0],
-        )
-        results = ", ".join(
-            f"{placement} {seat.name} {points}" for placement, seat, points in by_placement
-        )
-        echo(f"{path.name}  {results}")
+        seats_by_placement = sorted(range(len(record.seats)), key=record.placements.__getitem__)
+        results = [
+            f"{record.placements[seat]} {record.seats[seat].name} {record.points[seat]}"
+            for seat in seats_by_placement
+        ]
+        echo(f"{path.name}  {', '.join(results)}")
     if len(paths) > LISTED:
         echo(f"and {len(paths) - LISTED} more")
     click.echo()
@@ -166,24 +169,28 @@ def _list_games(paths: Sequence[Path], *, needs_one: bool) -> None:
 
 
 def _print_position(record: GameRecord, game: Game, turn: int) -> None:
-    """Print the position after a turn, what happened in the turn, and the position's notation."""
+    """Print the position after a turn, what happened in the turn, and the position's notation.
+
+    turn  number of the turn; raises UserError if the game has fewer turns
+    """
     from deepsea_cli.terminal_board import draw_board
 
-    *_, last = narration.moments(game)
-    if turn > last.turn:
-        raise UserError(f"--turn: the game has {last.turn} turns, not {turn}")
-    moments = [moment for moment in narration.moments(game) if moment.turn == turn]
-    moment = moments[-1]  # the position after the search, if the turn has one
+    all_positions = list(narration.moments(game))
+    last_turn = all_positions[-1].turn
+    if turn > last_turn:
+        raise UserError(f"--turn: the game has {last_turn} turns, not {turn}")
+    # One position after the move, and one after the search if the turn has one.
+    positions_of_turn = [position for position in all_positions if position.turn == turn]
+    end = positions_of_turn[-1]
     echo(f"{narration.title(record)}, after turn {turn}")
-    names = narration.names(record)
-    for line in draw_board(moment.state, names, moment.dice, width(), known=moment.known):
+    for line in draw_board(end.state, narration.names(record), end.dice, width(), known=end.known):
         draw(line)
     click.echo()
-    for narrated in moments:
-        for text in narrated.lines:
+    for position in positions_of_turn:
+        for text in position.lines:
             echo(text)
     # Not wrapped, because it is there to be copied.
-    click.echo(format_position(moment.state, "all"))
+    click.echo(format_position(end.state, "all"))
 
 
 def _print_at(path: Path, record: GameRecord, number: int) -> None:
@@ -197,20 +204,25 @@ def _print_at(path: Path, record: GameRecord, number: int) -> None:
     from deepsea_referee.workbench.replay import Replay, control_of, refuse_decision
 
     refuse_decision(record, number)
-    seat, note = record.decisions[number].seat, notes_beside(path).get(number)
+    seat = record.decisions[number].seat
+    note = notes_beside(path).get(number)
     echo(f"{narration.title(record)}, at decision {number}")
     print_board_at(record, number)
     click.echo()
     echo(f"{SEAT_LETTERS[seat]} {record.seats[seat].name}:")
-    faults = 0
-    for moment in Replay(record, seat).moments():
-        faults += moment.decision.fault is not None
-        if moment.number == number:
-            _print_decision(moment, control_of(record), faults, note)
+    faults_so_far = 0
+    for replayed in Replay(record, seat).moments():
+        if replayed.decision.fault is not None:
+            faults_so_far += 1
+        if replayed.number == number:
+            _print_decision(replayed, control_of(record), faults_so_far, note)
 
 
 def _print_frames(record: GameRecord, game: Game, viewer: int | None) -> None:
-    """Print what the viewer of games draws as JSON, as the seat `viewer` knew it or complete."""
+    """Print the positions of a game with their texts as JSON, as programs that draw games need it.
+
+    viewer  the seat from which they are seen, with its knowledge alone; None to show all
+    """
     from deepsea_arena.frames import frames
 
     if viewer is not None and viewer >= game.players:
@@ -243,14 +255,15 @@ def _print_seat(path: Path, record: GameRecord, seat: int) -> None:
     notes = notes_beside(path)
     with path_in_errors(path):
         replay = Replay(record, seat)
-    control = control_of(record)
+    time_control = control_of(record)
     letter = SEAT_LETTERS[seat]
     clock, name = record.clock or "none", record.seats[seat].name
     echo(f"{narration.title(record)}, clock {clock}, seat {letter}: {name}")
-    faults = 0
-    for moment in replay.moments():
-        faults += moment.decision.fault is not None
-        _print_decision(moment, control, faults, notes.get(moment.number))
+    faults_so_far = 0
+    for replayed in replay.moments():
+        if replayed.decision.fault is not None:
+            faults_so_far += 1
+        _print_decision(replayed, time_control, faults_so_far, notes.get(replayed.number))
     click.echo()
     for forfeit in record.forfeits:
         if forfeit.seat == seat:

@@ -9,7 +9,7 @@ passes only while waiting for a key.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from math import ceil
 
@@ -63,17 +63,18 @@ def draw_board(
     known: Mapping[int, int],
     steady: bool = False,
 ) -> list[Text]:
-    """Return the lines of a drawing of a position.
+    """Return the lines of a drawing of a position: air, submarine, trail and divers.
 
     names   names of the bots by seat
     dice    the last roll; None if no roll is shown
     width   number of columns
-    known   values that may be shown, by chip
-    steady  True to keep the height of the trail, although it shrinks
+    known   values of chips that may be shown, by the chip's number
+    steady  True to add empty lines when the trail has shrunk, so that the drawing keeps its height
     """
     width = min(width, WIDEST)
     trail = _trail_lines(state, width)
     if steady:
+        # At first there is a space for each chip, and a row of spaces has two lines.
         lines_at_opening = 2 * len(CHIPS) // _spaces_per_row(width)
         trail += [Text()] * (lines_at_opening - len(trail))
     return [
@@ -128,22 +129,27 @@ def _submarine_line(state: GameState | View) -> Text:
 
 
 def _trail_lines(state: GameState | View, width: int) -> list[Text]:
-    """Return the lines of the trail: for each row of spaces the chips, and the divers below."""
-    seat_at = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
-    free_cells = 0
+    """Return the lines of the trail, two for each row of spaces: the chips, and divers below them.
+
+    A row begins with the number of its first space.
+    """
+    seat_at_space = {place: seat for seat, place in enumerate(state.place) if place > ABOARD}
+    free_cells = 0  # the first space begins a row
     lines: list[Text] = []
     for space, unit in enumerate(state.trail[1:], start=1):
-        # A long pile, with a space after its name, takes the cells of several spaces.
+        # A long pile, with a blank after its name, takes more than one cell of the row.
         cells = ceil((len(unit.name) + 1) / CELL)
         if cells > free_cells:
-            lines += Text(f"{space:2}  ", "dim"), Text(" " * LABEL)
+            chip_line, diver_line = Text(f"{space:2}  ", "dim"), Text(" " * LABEL)
+            lines += [chip_line, diver_line]
             free_cells = _spaces_per_row(width)
         free_cells -= cells
-        chips, divers = lines[-2:]
-        chips.append_text(_unit_text(unit, cells * CELL))
-        mark = seat_mark(state, seat_at[space]) if space in seat_at else Text()
-        mark.align("left", cells * CELL - 2)
-        divers.append("  ").append_text(mark)
+        columns = cells * CELL
+        chip_line.append_text(_unit_text(unit, columns))
+        has_diver = space in seat_at_space
+        diver = seat_mark(state, seat_at_space[space]) if has_diver else Text()
+        diver.align("left", columns - 2)  # after the two blanks before it
+        diver_line.append("  ").append_text(diver)
     return lines
 
 
@@ -168,11 +174,11 @@ def _diver_lines(
 ) -> Iterator[Text]:
     """Yield the head and the rows of the table of divers: name, place, cargo and points.
 
-    Points are the sum of the values in `known`; "+2?" after them stands for two unknown values.
+    known  values of chips that may be shown, by the chip's number
     """
-    mark_column, name_column, place_column, points_column = 4, 14, 6, 6
-    cargo_column = max(8, width - mark_column - name_column - place_column - points_column)
-    head = f"    {'diver':{name_column}}{'at':{place_column}}{'cargo':{cargo_column}}points"
+    mark_width, name_width, place_width, points_width = 4, 14, 6, 6
+    cargo_width = max(8, width - mark_width - name_width - place_width - points_width)
+    head = f"    {'diver':{name_width}}{'at':{place_width}}{'cargo':{cargo_width}}points"
     yield Text(head, "dim")
     for seat in range(state.players):
         is_to_move = state.to_move == seat and state.phase != "over"
@@ -180,16 +186,22 @@ def _diver_lines(
         place = state.place[seat]
         place_name = {HOME: "home", ABOARD: "sub"}.get(place, str(place))
         cargo = " ".join(unit.name for unit in state.cargo[seat])
-        bank = state.bank[seat]
-        points = str(sum(known.get(chip, 0) for chip in bank))
-        unknown_values = sum(chip not in known for chip in bank)
-        if unknown_values:
-            points += f"+{unknown_values}?"
-        line.append(column(fit(names[seat], name_column - 1), name_column))
-        line.append(column(place_name, place_column))
-        line.append(column(fit(cargo, cargo_column - 1), cargo_column))
-        line.append(f"{points:>{points_column}}")
+        points = _points_text(state.bank[seat], known)
+        line.append(column(fit(names[seat], name_width - 1), name_width))
+        line.append(column(place_name, place_width))
+        line.append(column(fit(cargo, cargo_width - 1), cargo_width))
+        line.append(f"{points:>{points_width}}")
         yield line
+
+
+def _points_text(bank: Collection[int], known: Mapping[int, int]) -> str:
+    """Return the points of the chips that a diver has brought home.
+
+    They are the sum of the known values; "+2?" after it stands for two chips of unknown value.
+    """
+    points = sum(known.get(chip, 0) for chip in bank)
+    unknown_values = sum(chip not in known for chip in bank)
+    return f"{points}+{unknown_values}?" if unknown_values else f"{points}"
 
 
 # ----- The animation
@@ -230,36 +242,42 @@ def animate(record: GameRecord, game: Game, *, turns_per_second: float, stepwise
 
 
 def _scenes(record: GameRecord, game: Game) -> Iterator[Callable[[bool], Text]]:
-    """Yield a function for each scene, which draws it, stepwise or not, when it is shown."""
+    """Yield the scenes of the animation: a function for each position, which draws it.
+
+    Its argument is True if the animation goes step by step. The end of the game is a scene, too.
+    """
     captions: list[str] = []
-    moments = list(narration.moments(game))
-    for moment in moments:
-        captions += moment.lines
-        yield partial(_scene, record, moment, captions[-MOST_LINES:])
+    positions = list(narration.moments(game))
+    for position in positions:
+        captions += position.lines
+        yield partial(_scene, record, position, captions[-MOST_LINES:])
     end = narration.tell_end(game.result(), narration.names(record))
     captions += ["the game is over", *end, *narration.tell_faults(game)]
-    yield partial(_scene, record, moments[-1], captions[-MOST_LINES:])
+    yield partial(_scene, record, positions[-1], captions[-MOST_LINES:])
 
 
 def _scene(
     record: GameRecord,
-    moment: narration.NarratedPosition,
+    position: narration.NarratedPosition,
     captions: Sequence[str],
     stepwise: bool,
 ) -> Text:
     """Return the drawing of a scene: title, board, the last captions, and the keys.
 
-    captions  lines on the course of the game up to this position
+    captions  lines that tell the game up to this position
+    stepwise  True if the animation goes on at a key, False if it does so by itself
     """
     columns = width()
-    head = f"{narration.title(record)}, turn {moment.turn}"
-    names, known = narration.names(record), moment.known
-    board = draw_board(moment.state, names, moment.dice, columns, known=known, steady=True)
-    lines = [Text(fit(head, columns), "bold"), *board, Text()]
+    title = f"{narration.title(record)}, turn {position.turn}"
+    names, known = narration.names(record), position.known
+    board = draw_board(position.state, names, position.dice, columns, known=known, steady=True)
+    lines = [Text(fit(title, columns), "bold"), *board, Text()]
     # One line stays free for the cursor and one for the keys.
-    free = shutil.get_terminal_size().lines - len(lines) - 2
-    room = max(FEWEST_LINES, min(MOST_LINES, free))
-    recent = [*captions[-room:], *[""] * (room - len(captions))]
-    hint = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
-    lines += [*(Text(fit(text, columns)) for text in recent), Text(hint, "dim")]
+    free_lines = shutil.get_terminal_size().lines - len(lines) - 2
+    caption_lines = max(FEWEST_LINES, min(MOST_LINES, free_lines))
+    empty_lines = [""] * (caption_lines - len(captions))
+    last_captions = [*captions[-caption_lines:], *empty_lines]
+    lines += [Text(fit(caption, columns)) for caption in last_captions]
+    keys = "space next   b back   p play   q quit" if stepwise else "space stop   q quit"
+    lines.append(Text(keys, "dim"))
     return Text("\n").join(lines)

@@ -43,15 +43,15 @@ _KEY = "> better, = level, ? open, < worse, each against the bot of that rank"
 def verdict_status(
     complete: int, unit: str, out: Path | None, *, ended: EndedEarly, decided: bool
 ) -> int:
-    """Return the exit status of a comparison or a ranking that has ended.
+    """Return the exit status of a comparison or a ranking, or raise an error if it ended early.
+
+    UserError is raised if no block or round counts.
 
     complete  number of blocks or rounds without a void game
     unit      "block" or "round"
     out       folder with the records, if they are written
-    ended     cause of an early end, which is raised as an error
+    ended     cause of an early end, or False
     decided   True if there is a verdict, or one on each pair
-
-    Raises UserError if no block or round counts.
     """
     where = f"; they are in {out}, from where the same command goes on" if out else ""
     raise_early_end(ended, f"{count(complete, unit)}{where}")
@@ -127,19 +127,25 @@ def report_comparison(games: CompareGames) -> None:
     for fault_kinds in comparison.fault_kinds:
         explain_faults(fault_kinds, (a, b))
     if comparison.clean_blocks < comparison.blocks:
-        mean = comparison.clean_mean
-        suffix = f", where the difference is {mean:+.3f}" if mean is not None else ""
-        echo(f"blocks without a fault of either: {comparison.clean_blocks}{suffix}")
-        echo("the figures above count all games as they were ranked, forfeited ones too")
-        click.echo()
+        _print_clean_blocks(comparison)
     if _same_program(settings):
         echo("A and B are the same program")
-    if line := _near_zero(comparison, until_decided=settings.until_decided):
-        echo(line)
+    explanation = _near_zero(comparison, until_decided=settings.until_decided)
+    if explanation:
+        echo(explanation)
     if comparison.blocks_needed is not None:
         fewer = "" if settings.luck_adjusted else "; about half as many with --luck-adjusted"
         echo(f"a verdict takes about {_rounded_up(comparison.blocks_needed)} blocks in all{fewer}")
     echo(_verdict(comparison, (a, b), settings.margin))
+
+
+def _print_clean_blocks(comparison: Comparison) -> None:
+    """Print in how many blocks no bot had a fault, and the difference between A and B in these."""
+    mean = comparison.clean_mean
+    difference = "" if mean is None else f", where the difference is {mean:+.3f}"
+    echo(f"blocks without a fault of either: {comparison.clean_blocks}{difference}")
+    echo("the figures above count all games as they were ranked, forfeited ones too")
+    click.echo()
 
 
 def comparison_facts(games: CompareGames) -> str:
@@ -151,26 +157,28 @@ def comparison_facts(games: CompareGames) -> str:
 
 
 def _near_zero(comparison: Comparison, *, until_decided: bool) -> str:
-    """Return a line that explains a verdict whose interval ends next to 0, otherwise "".
+    """Return a line that explains a winner although its interval nearly contains 0, otherwise "".
 
-    until_decided  True if the run was to stop at the first verdict, which often leaves such an end
+    until_decided  True if the run stops at the first verdict, when the interval has just left 0
     """
     if comparison.verdict not in ("A", "B"):
         return ""
     low, high = comparison.deciding.interval
     # With a winner the whole interval is above or below 0: look at its end that is nearer to 0.
-    verb, bound = ("begins", low) if low > 0 else ("ends", high)
-    if abs(bound) >= NEAR_ZERO:
+    verb, nearest = ("begins", low) if low > 0 else ("ends", high)
+    if abs(nearest) >= NEAR_ZERO:
         return ""
-    # An end that the table rounds to 0 is written with its power of ten.
-    is_rounded_to_0 = round(bound, SCORE_DIGITS) == 0
-    place = f"{bound:+.1e}" if is_rounded_to_0 else f"{bound:+.{SCORE_DIGITS}f}"
+    # The table rounds such an end to 0, so it is written with its power of ten here.
+    is_rounded_to_0 = round(nearest, SCORE_DIGITS) == 0
+    place = f"{nearest:+.1e}" if is_rounded_to_0 else f"{nearest:+.{SCORE_DIGITS}f}"
     if until_decided and comparison.is_just_decided:
         return (
             f"The interval {verb} at {place}, next to 0, because the run stopped as soon as it was "
             "sure; the verdict is just as reliable."
         )
-    return f"The interval {verb} at {place}, next to 0 and without it." if is_rounded_to_0 else ""
+    if is_rounded_to_0:
+        return f"The interval {verb} at {place}, next to 0 and without it."
+    return ""
 
 
 def _print_figures(comparison: Comparison, names: Sequence[str], alpha: float) -> None:
@@ -252,7 +260,7 @@ def comparison_document(games: CompareGames) -> dict[str, Any]:
         return {"a": a, "b": b, "difference": a - b, "interval": list(sequence.interval)}
 
     def faults(side: int) -> dict[str, Any]:
-        """Return the faults of A (0) or B (1)."""
+        """Return the faults of A (0) or B (1) by kind, with the first one, and its forfeits."""
         lines = [kind.line(names[side]) for kind in comparison.fault_kinds[side]]
         return {
             "faults": dict(sorted(comparison.faults[side].items())),
@@ -289,9 +297,9 @@ def comparison_document(games: CompareGames) -> dict[str, Any]:
 
 
 def report_ranking(games: RankGames, *, markdown: bool) -> None:
-    """Print the order of the bots, the verdicts on pairs, and the games that are missing.
+    """Print the ranks of the bots, the verdicts on pairs, and how many games open pairs need.
 
-    markdown  print the table in Markdown
+    markdown  True to print the table in Markdown
     """
     ranking, settings = games.ranking, games.settings
     names = [printable(bot.name) for bot in settings.named]
@@ -312,20 +320,18 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
         explain_faults(ranking.fault_kinds, names)
     echo(_KEY)
     _print_missing(ranking, names)
-    echo(
-        f"{ranking_note(ranking)}, {_many(len(ranking.open_pairs), 'open pair')}"
-        + (f" among those that may be in the top {settings.top}" if settings.top else "")
-        + f"; all verdicts hold together with {_confidence(settings.alpha)}"
-    )
+    open_pairs = _many(len(ranking.open_pairs), "open pair")
+    if settings.top:
+        open_pairs += f" among those that may be in the top {settings.top}"
+    confidence = _confidence(settings.alpha)
+    echo(f"{ranking_note(ranking)}, {open_pairs}; all verdicts hold together with {confidence}")
 
 
 def _columns(ranking: Ranking, names: Sequence[str], *, empty: str) -> list[Column]:
-    """Return the columns of the ranking, best bot first; the last has the verdicts on pairs.
-
-    A verdict stands in the row of the better bot, below the last digit of the other one's rank.
+    """Return the columns of the ranking, with a row for each bot, the best one first.
 
     names  names of the bots by their index
-    empty  sign for the pairs below the diagonal, which another row shows
+    empty  sign for the pairs in the last column that another row shows
     """
     order = ranking.order
     ranks = range(1, len(order) + 1)
@@ -338,14 +344,26 @@ def _columns(ranking: Ranking, names: Sequence[str], *, empty: str) -> list[Colu
     if any(ranking.faults):
         columns.append(Column("faults", [f"{ranking.faults[bot]}" for bot in order], spare=1))
     columns.append(Column("ranks", [rank_range(*ranking.ranks(bot)) for bot in order]))
-    verdicts = []
-    for rank, bot in zip(ranks, order, strict=True):
-        # The best bot has no column of its own, because no bot is ranked above it.
-        signs = [empty] * (rank - 1)
-        signs += [_SIGNS[ranking.verdict(bot, worse)] for worse in order[rank:]]
-        verdicts.append(" ".join(signs))
-    head = " ".join(f"{rank % 10}" for rank in ranks[1:])
-    return [*columns, Column(head, verdicts)]
+    columns.append(_verdicts_column(ranking, empty))
+    return columns
+
+
+def _verdicts_column(ranking: Ranking, empty: str) -> Column:
+    """Return the column with the verdicts on all pairs, a sign for each.
+
+    A sign stands in the row of the better bot, below the last digit of the other one's rank. The
+    head has no digit for the best bot, because no bot is ranked above it.
+
+    empty  sign for the pairs below the diagonal, which another row shows
+    """
+    order = ranking.order
+    rows = []
+    for index, bot in enumerate(order):
+        signs = [empty] * index
+        signs += [_SIGNS[ranking.verdict(bot, worse)] for worse in order[index + 1 :]]
+        rows.append(" ".join(signs))
+    last_digits = [str(rank % 10) for rank in range(2, len(order) + 1)]
+    return Column(" ".join(last_digits), rows)
 
 
 def _elo_column(ranking: Ranking) -> Column:
@@ -372,25 +390,27 @@ def _print_markdown(columns: Sequence[Column]) -> None:
 
 
 def _print_missing(ranking: Ranking, names: Sequence[str]) -> None:
-    """Print the pairs without a verdict; pairs that need the fewest games come first.
+    """Print the pairs of bots without a verdict, first those that need the fewest further games.
 
     names  names of the bots by their index
     """
-    missing = sorted(ranking.missing(), key=lambda pair_and_games: pair_and_games[1] or 0)
-    if not missing:
+    open_pairs = sorted(ranking.missing(), key=lambda pair_and_games: pair_and_games[1] or 0)
+    if not open_pairs:
         return
-    shown = missing[:_OPEN_PAIRS_SHOWN]
-    intervals = [ranking.interval(*pair) for pair, _ in shown]
+    shown = open_pairs[:_OPEN_PAIRS_SHOWN]
+    pairs = [pair for pair, _ in shown]
+    missing_games = [games for _, games in shown]
     click.echo()
     grid(
-        Column("open pair", [names[a] for (a, _), _ in shown], text=True),
-        Column("", [names[b] for (_, b), _ in shown], text=True),
-        Column("interval", [f"{low:+.3f} to {high:+.3f}" for low, high in intervals]),
-        Column("games missing", [_rounded_up(games) for _, games in shown]),
+        Column("open pair", [names[a] for a, _ in pairs], text=True),
+        Column("", [names[b] for _, b in pairs], text=True),
+        Column("interval", [_range(ranking.interval(a, b), SCORE_DIGITS) for a, b in pairs]),
+        Column("games missing", [_rounded_up(games) for games in missing_games]),
     )
     click.echo()
-    if len(missing) > len(shown):
-        echo(f"{_many(len(missing) - len(shown), 'more open pair')}; --json has all")
+    not_shown = len(open_pairs) - len(shown)
+    if not_shown:
+        echo(f"{_many(not_shown, 'more open pair')}; --json has all")
 
 
 def _many(number: int, noun: str) -> str:

@@ -97,59 +97,71 @@ def _files(paths: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def check_record(path: Path) -> RecordCheck:
-    """Repeat the game of a record and compare the result; the file may be anything."""
+    """Check a file that should be a record: play its game again and compare the result.
+
+    A file that is no record, or no longer one, is never an error, but has a verdict of its own.
+    """
     try:
         record = load_record(path)
     except (InvalidRecord, UserError) as error:
-        # Files that `match` and `analyse` write beside records are no records, and no damage.
-        is_results_file = _match_seed(path) is not None
-        if is_results_file or _BESIDE_RECORDS.fullmatch(path.name):
+        if _is_beside_records(path):
             return RecordCheck(str(path), "summary")
-        return RecordCheck(str(path), "unreadable", None, str(error).removeprefix(f"{path}: "))
+        reason = str(error).removeprefix(f"{path}: ")
+        return RecordCheck(str(path), "unreadable", game_id=None, difference=reason)
     try:
         verify(record)
         _compare_seeds(record, path.with_name("results.json"))
     except InvalidRecord as error:
-        return RecordCheck(str(path), "altered", record.game_id, str(error))
+        return RecordCheck(str(path), "altered", record.game_id, difference=str(error))
     return RecordCheck(str(path), "ok", record.game_id)
+
+
+def _is_beside_records(path: Path) -> bool:
+    """Return True for a file that `match` or `analyse` writes beside records."""
+    is_results_file = _match_seed(path) is not None
+    return is_results_file or _BESIDE_RECORDS.fullmatch(path.name) is not None
 
 
 def _compare_seeds(record: GameRecord, results: Path) -> None:
     """Raise InvalidRecord if a game's seed does not follow from the seed of its match.
 
-    results  path of the match's results.json; without such a file, with no seed in it, or for a
-             game of another match nothing is compared
+    Nothing is compared without a seed of the match, or if the game is from another match.
+
+    results  path of the match's results.json, which need not exist
     """
     seed_hex = _match_seed(results)
     if not seed_hex:
         return
-    seed = bytes.fromhex(seed_hex)
-    # The identifier of a game begins with the commitment to the seed of its match.
-    game = re.fullmatch(f"{commitment(seed)[:12]}-([0-9]{{4,18}})", record.game_id)
-    if game and record.seed != game_seed(seed, int(game[1]) - 1, record.attempt):
+    match_seed = bytes.fromhex(seed_hex)
+    # The identifier of a game is the commitment to the seed of its match, and its number from 1.
+    game_id = re.fullmatch(f"{commitment(match_seed)[:12]}-([0-9]{{4,18}})", record.game_id)
+    if game_id is None:
+        return
+    number = int(game_id[1])
+    if record.seed != game_seed(match_seed, number - 1, record.attempt):
         raise InvalidRecord(
-            f"seed is not that of game {int(game[1])}, attempt {record.attempt}, "
+            f"seed is not that of game {number}, attempt {record.attempt}, "
             f"of the match in {results.name}"
         )
 
 
 def _match_seed(path: Path) -> str | None:
-    """Return the seed in hex of a match, from its results.json; "" if the file has no seed.
+    """Return the seed of a match in hex, from its results.json; "" if this has no seed.
 
-    Return None if the file is no results.json, whatever its name, or cannot be read.
+    Return None if the file cannot be read, or does not have the format of a results.json.
     """
     from deepsea_referee.results_folder import FORMAT
 
     # Only the beginning is read, because the file of a long match may have any size.
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            beginning = file.read(_HEAD_BYTES)
     except OSError:
         return None
-    if not re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), head):
+    if not re.match(rb'\s*\{\s*"format"\s*:\s*"%b"' % FORMAT.encode(), beginning):
         return None
-    seed = re.search(rb'"seed"\s*:\s*"([0-9a-f]{64})"', head)
-    return seed[1].decode() if seed else ""
+    seed_field = re.search(rb'"seed"\s*:\s*"([0-9a-f]{64})"', beginning)
+    return seed_field[1].decode() if seed_field else ""
 
 
 def _line(check: RecordCheck) -> str:

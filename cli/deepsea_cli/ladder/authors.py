@@ -117,19 +117,19 @@ def tokens(*, location: Location, author: str | None, revoke: int | None, as_jso
             of_author = "" if author is None else f" of {author}"
             echo(f"token {revoke}{of_author} has ended, and what was open with it")
             return
-        token_lines = ladder.tokens()
+        valid_tokens = ladder.tokens()
     if as_json:
-        print_document({"tokens": token_lines})
-    elif not token_lines:
+        print_document({"tokens": valid_tokens})
+    elif not valid_tokens:
         echo(f"{author} has no valid token; `ladder author reset` prints a code for one")
     else:
         grid(
-            Column("id", [str(line.id) for line in token_lines]),
-            Column("starts", [line.start for line in token_lines]),
-            Column("label", [line.label for line in token_lines], text=True),
-            Column("scopes", [" ".join(line.scopes) for line in token_lines]),
-            Column("last used", [line.last_used or "-" for line in token_lines], spare=1),
-            Column("until", [minute(line.expires_at) for line in token_lines]),
+            Column("id", [str(token.id) for token in valid_tokens]),
+            Column("starts", [token.start for token in valid_tokens]),
+            Column("label", [token.label for token in valid_tokens], text=True),
+            Column("scopes", [" ".join(token.scopes) for token in valid_tokens]),
+            Column("last used", [token.last_used or "-" for token in valid_tokens], spare=1),
+            Column("until", [minute(token.expires_at) for token in valid_tokens]),
         )
 
 
@@ -164,13 +164,13 @@ def rename(*, location: Location, author: str, name: str) -> None:
 def block(*, location: Location, author: str, undo: bool) -> None:
     """End all tokens and sessions of AUTHOR, who gets no new ones; bots stay."""
     with location.open_ladder(needs_token=True) as ladder:
-        line = ladder.block_author(author=author, blocked=not undo)
+        account = ladder.block_author(author=author, blocked=not undo)
     if undo:
-        state = f"{line.state}; `ladder author reset` prints a code for a new token"
+        state = f"{account.state}; `ladder author reset` prints a code for a new token"
     else:
-        bots = count(line.bots, "bot")
+        bots = count(account.bots, "bot")
         state = f"blocked, with {bots} on the ladder; `ladder disable` takes a bot out"
-    echo(f"{line.author} is {state}")
+    echo(f"{account.author} is {state}")
 
 
 @click.command("anonymise")
@@ -182,8 +182,8 @@ def anonymise(*, location: Location, author: str, yes: bool) -> None:
     if not yes:
         raise UserError(f"{author} would lose name and rights for good: say --yes")
     with location.open_ladder(needs_token=True) as ladder:
-        line = ladder.anonymise_author(author=author)
-    echo(f"{author} is {line.author} now, with {count(line.bots, 'bot')} on the ladder")
+        account = ladder.anonymise_author(author=author)
+    echo(f"{author} is {account.author} now, with {count(account.bots, 'bot')} on the ladder")
 
 
 @click.command("admin")
@@ -270,15 +270,26 @@ def codes(
 
 
 def _read_names(file: Path) -> list[str]:
-    """Return the names in a file: one on each line, or in the column `name` of a CSV file.
+    """Return the authors' names in a file: one on each line, or those of a CSV file.
 
-    Empty lines and lines that begin with # have no name. A CSV file may have semicolons instead of
-    commas, as spreadsheets write them in some languages, and a mark of its encoding at its begin.
+    Empty lines and lines that begin with # have no name.
     """
+    # A file of Windows may begin with a byte order mark.
     lines = read_text(file).removeprefix("\ufeff").splitlines()
-    if file.suffix.lower() != ".csv":
-        stripped = [line.strip() for line in lines]
-        return [line for line in stripped if line and not line.startswith("#")]
+    if file.suffix.lower() == ".csv":
+        return _names_in_csv(file, lines)
+    stripped_lines = [line.strip() for line in lines]
+    return [line for line in stripped_lines if line and not line.startswith("#")]
+
+
+def _names_in_csv(file: Path, lines: Sequence[str]) -> list[str]:
+    """Return the names in the column `name` of a CSV file, without empty cells.
+
+    Columns are separated by commas, or by semicolons as spreadsheets do in some languages. Raises
+    UserError if no column has this name.
+
+    file  path of the file, for the error
+    """
     first_line = lines[0] if lines else ""
     delimiter = ";" if first_line.count(";") > first_line.count(",") else ","
     rows = list(csv.reader(lines, delimiter=delimiter))
@@ -286,41 +297,47 @@ def _read_names(file: Path) -> list[str]:
     if "name" not in headings:
         raise UserError(f"{file}: its first line names the columns, and none is `name`")
     column = headings.index("name")
-    cells = [row[column].strip() for row in rows[1:] if len(row) > column]
-    return [name for name in cells if name]
+    # A row that is too short has no name.
+    names = [row[column].strip() for row in rows[1:] if len(row) > column]
+    return [name for name in names if name]
 
 
 def _print_new_codes(codes: Sequence[CodeLine], url: str | None, *, as_csv: bool) -> None:
-    """Print new codes, as links if the ladder's URL is given, each with its author if it has one.
+    """Print new codes, each with the name of its author if it is for a certain author.
 
-    As CSV they have a column for the author's name, one for the code, and one for the link.
+    url     URL of the ladder, with which each code is printed as a link that redeems it
+    as_csv  True to print the columns `name`, `code` and `link`
     """
     from deepsea_arena.documents import csv_lines
 
-    link = f"{url}/join#" if url else ""
-    if as_csv:
-        rows = [
-            {"name": line.author, "code": line.code, "link": f"{link}{line.code}" if link else ""}
-            for line in codes
-        ]
-        click.echo("".join(csv_lines(rows, ("name", "code", "link"))), nl=False)
+    link_prefix = f"{url}/join#" if url else ""
+    if not as_csv:
+        for code in codes:
+            click.echo(f"{link_prefix}{code.code}  {code.author}".rstrip())
         return
-    for line in codes:
-        click.echo(f"{link}{line.code}  {line.author}".rstrip())
+    rows = []
+    for code in codes:
+        link = f"{link_prefix}{code.code}" if url else ""
+        rows.append({"name": code.author, "code": code.code, "link": link})
+    click.echo("".join(csv_lines(rows, ("name", "code", "link"))), nl=False)
 
 
 def _print_slips(codes: Sequence[CodeLine], url: str | None) -> None:
-    """Print slips to cut out: each has a code, how to use it, and until when."""
-    for line in codes:
+    """Print slips to cut out: each has a code, how to use it, and until when.
+
+    url  URL of the ladder; without it slips do not say how to use the code
+    """
+    for code in codes:
+        for_author = f": {code.author}" if code.author else ""
         click.echo(CUT)
-        click.echo(f"Your code for the ladder{f': {line.author}' if line.author else ''}")
+        click.echo(f"Your code for the ladder{for_author}")
         click.echo()
-        click.echo(f"    {line.code}")
+        click.echo(f"    {code.code}")
         click.echo()
         if url:
             click.echo(f"In a browser:  {url}/join")
             click.echo(f"In a terminal: deepsea-referee ladder login {url} --code -")
-        click.echo(f"Good once, until {minute(line.expires_at)} UTC. Keep it to yourself.")
+        click.echo(f"Good once, until {minute(code.expires_at)} UTC. Keep it to yourself.")
     click.echo(CUT)
 
 
@@ -358,18 +375,21 @@ def settings(
     """
     if default and (name is None or value is not None):
         raise UserError("--default: name the setting, and no value")
-    changes = default or value is not None
-    with location.open_ladder(needs_token=changes) as ladder:
-        if changes:
-            ladder.set_setting(name=name or "", value=value)
-        table = ladder.settings(name=name or "")
+    is_change = default or value is not None
+    with location.open_ladder(needs_token=is_change) as ladder:
+        if is_change:
+            ladder.set_setting(name=name or "", value=value)  # with None its default again
+        shown_settings = ladder.settings(name=name or "")
     if as_json:
-        print_document({"settings": table})
+        print_document({"settings": shown_settings})
         return
     # Printed without `grid`, which cuts words to fit the terminal.
-    name_width = max(len(line.name) for line in table)
-    unit_width = max(len(line.unit) for line in table)
-    for line in table:
-        unit = f"{line.unit:<{unit_width}}"
-        changed = "" if line.value == line.default else f" Default: {line.default:,}."
-        echo(f"{line.name:<{name_width}}  {line.value:>11,} {unit}  {line.about}{changed}")
+    name_width = max(len(setting.name) for setting in shown_settings)
+    unit_width = max(len(setting.unit) for setting in shown_settings)
+    for setting in shown_settings:
+        is_default = setting.value == setting.default
+        about = setting.about if is_default else f"{setting.about} Default: {setting.default:,}."
+        echo(
+            f"{setting.name:<{name_width}}  {setting.value:>11,} "
+            f"{setting.unit:<{unit_width}}  {about}"
+        )

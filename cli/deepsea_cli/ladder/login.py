@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -73,11 +73,10 @@ def login(
         # the file can be written in which its token is kept.
         ladder.server()
         options.write_logins(logins)
-        secret = _secret("invite code" if code else "token")
         if code is not None:
-            token, account = _redeem(ladder, secret, author or "", label)
+            token, account = _redeem(ladder, _read_secret("invite code"), author or "", label)
         else:
-            token = options.checked_token(secret, "what was typed")
+            token = options.checked_token(_read_secret("token"), "what was typed")
             with RemoteLadder(url, token, certificate) as ladder_with_token:
                 account = ladder_with_token.who_am_i()
     login = options.StoredLogin(token=token, author=account.author, certificate=certificate)
@@ -99,27 +98,33 @@ def logout(ctx: click.Context, *, url: str | None) -> None:
 
     Exit status: 0 done, 1 forgotten here, but the ladder could not be asked to end the token.
     """
-    from deepsea_arena.api.errors import ApiError, RefusalKind, RemoteError
-    from deepsea_arena.api.remote import RemoteLadder
-
     target = options.default_target() if url is None else options.find_target(url)
     if target is None or target.login is None:
         raise UserError("you are not logged in there" if url else "you are not logged in anywhere")
-    problem = ""
-    try:
-        login = target.login
-        with RemoteLadder(target.url, login.token, login.certificate) as ladder:
-            ladder.revoke_token(id=ladder.who_am_i().token_id)
-    except ApiError as error:
-        # A token that the ladder does not take has ended already.
-        problem = "" if error.kind is RefusalKind.UNAUTHENTICATED else str(error)
-    except (RemoteError, UserError) as error:
-        problem = str(error)
+    # The login is forgotten here, even if the ladder cannot be asked to end its token.
+    problem = _end_token(target.url, target.login)
     options.write_logins(options.read_logins().without(target.url))
     echo(f"logged out of {target.url}")
     if problem:
         echo(f"its token could not be ended, and is valid until you revoke it: {problem}")
         ctx.exit(NEGATIVE)
+
+
+def _end_token(url: str, login: options.StoredLogin) -> str:
+    """Ask the ladder to end the token of a login, and return why that failed, or "" if not."""
+    from deepsea_arena.api.errors import ApiError, RefusalKind, RemoteError
+    from deepsea_arena.api.remote import RemoteLadder
+
+    try:
+        with RemoteLadder(url, login.token, login.certificate) as ladder:
+            ladder.revoke_token(id=ladder.who_am_i().token_id)
+    except ApiError as error:
+        if error.kind is RefusalKind.UNAUTHENTICATED:
+            return ""  # the ladder does not accept the token, so it has ended already
+        return str(error)
+    except (RemoteError, UserError) as error:
+        return str(error)
+    return ""
 
 
 @click.command("whoami")
@@ -180,26 +185,27 @@ def _certificate_to_pin(url: str, fingerprint: str | None) -> str | None:
     return certificate
 
 
-def _secret(kind: str) -> str:
-    """Read a secret of a kind ("token", "invite code"): typed unseen, or the first line of stdin.
+def _read_secret(kind: Literal["invite code", "token"]) -> str:
+    """Ask the user for a secret, and return it; raises UserError if it is empty.
 
-    Raises UserError if it is empty.
+    At a terminal it is typed without being shown; otherwise it is the first line of stdin.
     """
     if sys.stdin.isatty():
         text = click.prompt(kind.capitalize(), hide_input=True, default="", show_default=False)
     else:
         text = sys.stdin.readline(_LONGEST_SECRET)
-    if not text.strip():
-        hint = "" if kind == "invite code" else "; who has an invite code adds --code -"
+    secret = str(text).strip()
+    if not secret:
+        hint = "; who has an invite code adds --code -" if kind == "token" else ""
         raise UserError(f"there is no {kind}: type it, or give it on stdin{hint}")
-    return str(text).strip()
+    return secret
 
 
 def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tuple[str, Account]:
-    """Redeem an invite code, and return the new token with its account.
+    """Redeem an invite code at a ladder, and return the new token with its account.
 
-    Without a label the token gets the name of this machine. If the code is for a new author and no
-    name was given, the error says how to give one.
+    author  name that a new author has chosen; "" if none was given
+    label   name of the token among the author's others; None for the name of this machine
     """
     from deepsea_arena.api.errors import ApiError
 
@@ -207,11 +213,13 @@ def _redeem(ladder: LadderApi, code: str, author: str, label: str | None) -> tup
     try:
         redeemed = ladder.redeem(code=code, author=author, label=token_label)
     except ApiError as error:
-        # The ladder's message for a code of a new author says that one has to choose a name.
-        if author or "choose a name" not in str(error):
-            raise
-        raise UserError(f"{error}, with --author NAME") from None
-    return options.checked_token(redeemed.token, "what the ladder gave"), redeemed.account
+        # Nothing but the ladder's message shows that the code is for a new author without a name.
+        must_choose_name = "choose a name" in str(error)
+        if must_choose_name and not author:
+            raise UserError(f"{error}, with --author NAME") from None
+        raise
+    token = options.checked_token(redeemed.token, "what the ladder gave")
+    return token, redeemed.account
 
 
 def _account_words(account: Account) -> str:

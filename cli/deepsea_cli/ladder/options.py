@@ -76,11 +76,12 @@ class Location:
     def open_ladder(
         self, *, author: str | None = None, needs_token: bool = False
     ) -> Iterator[LadderApi]:
-        """Open the ladder; it is closed at the end of `with`.
+        """Yield the ladder, which is open until the end of the `with` block.
 
-        `needs_token` says that the command is about the caller's own account or rights: on another
-        machine UserError is raised unless the user is logged in there. `author` names the account
-        that is meant on this machine; on another one, the token says whose it is.
+        author       the author for whom the command acts on this machine; on another machine the
+                     user's token says who that is, so UserError is raised
+        needs_token  True to raise UserError if the ladder is on another machine, and the user is
+                     not logged in there
         """
         if self.remote is None:
             from deepsea_arena.api.local import ladder_of
@@ -105,7 +106,7 @@ class Location:
     def refuse_options(self, **options: object) -> None:
         """Raise UserError if the ladder is on another machine and one of these options is given.
 
-        Options are named as parameters in Python; None and False say that one is not given.
+        An option `--dry-run` is the argument `dry_run`, which is None or False if it is not given.
         """
         names = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
         if self.remote is not None and names:
@@ -121,7 +122,10 @@ class Location:
 
 
 def location_option(function: _F) -> _F:
-    """Add the options --store, --remote and --verbose to a command, as its parameter `location`."""
+    """Add the options --store, --remote and --verbose to a function that is a command.
+
+    The function does not get these options, but the ladder that they mean, as `location`.
+    """
 
     @wraps(function)
     def command(
@@ -142,24 +146,25 @@ def location_option(function: _F) -> _F:
 def _location(
     ctx: click.Context, store_text: str, remote: str | None, *, verbose: bool
 ) -> Location:
-    """Return the location of the ladder that the options mean.
+    """Return the location of the ladder that the options --store and --remote mean.
 
-    If they name none, and there is no ladder in the user's data folder, it is the ladder of the
-    last login. Raises UserError if there is none either.
+    If neither they nor the environment name one, it is the ladder in the user's data folder, or if
+    there is none, that of the last login. Raises UserError if there is none either.
     """
-    source = ctx.get_parameter_source("store_text")
+    store_source = ctx.get_parameter_source("store_text")
     if remote is not None:
-        if source is ParameterSource.COMMANDLINE:
+        if store_source is ParameterSource.COMMANDLINE:
             raise UserError("--remote and --store exclude each other")
         return Location(store_text, find_target(remote), verbose)
-    target = None
-    if source is ParameterSource.DEFAULT and not Path(default_store()).exists():
-        target = default_target()
-        if target is None:
-            raise UserError(
-                f"there is no ladder at {default_store()}: make one with `ladder init`, or name "
-                "one on another machine with --remote"
-            )
+    is_named = store_source is not ParameterSource.DEFAULT
+    if is_named or Path(default_store()).exists():
+        return Location(store_text, None, verbose)
+    target = default_target()
+    if target is None:
+        raise UserError(
+            f"there is no ladder at {default_store()}: make one with `ladder init`, or name "
+            "one on another machine with --remote"
+        )
     return Location(store_text, target, verbose)
 
 
@@ -194,15 +199,17 @@ def store_option(function: _F) -> _F:
 def read_time(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> datetime | None:
-    """Read an option's value as a time of RFC 3339; None if it is not given.
+    """Return an option's value as a time; None if it is not given. A callback of click.
 
-    A time needs its offset from UTC: without one it would mean another time on another machine.
+    The value is a time of RFC 3339 with its offset from UTC, as 2027-01-31T18:00Z: without one it
+    would mean another time on another machine.
     """
     if value is None:
         return None
     from deepsea_ladder.model import NO_TIME, parse_time
 
-    if (time := parse_time(value)) is None:
+    time = parse_time(value)
+    if time is None:
         raise click.BadParameter(f"{value!r} is {NO_TIME}", context, parameter)
     return time
 
@@ -218,7 +225,13 @@ until_option = click.option(
 
 
 def make_workers(store: Store, workers: int | None, cluster: str | None) -> MakePool:
-    """Return the maker of a run's pool of workers: processes here, or those of a Dask cluster."""
+    """Return the function by which a run makes its workers.
+
+    workers  number of processes on this machine; None for one
+    cluster  address of the Dask scheduler whose workers play instead; None for this machine
+
+    Raises UserError if both are given.
+    """
     from deepsea_arena.workers import cluster_workers, local_workers
 
     refuse_workers_of_cluster(cluster, workers)
@@ -250,14 +263,13 @@ def _read_packages(text: str) -> tuple[str, ...]:
 
 
 def settings_options(function: _F) -> _F:
-    """Add an option for each of a season's settings to a command; `season_from` reads them.
-
-    The last option is added first, as decorators are, so that help lists them in their order.
-    """
+    """Add an option for each setting of a season to a command; `season_from` reads them."""
     from deepsea_ladder.season import Season  # here, for the commands that have no settings
 
-    for option in reversed([*_settings(Season(FIRST_SEASON))]):
-        function = option(function)
+    decorators = list(_settings(defaults=Season(FIRST_SEASON)))
+    # Help lists the option that was added last first, so they are added in reverse order.
+    for add_option in reversed(decorators):
+        function = add_option(function)
     return function
 
 
@@ -316,49 +328,60 @@ def _settings(defaults: Season) -> Iterator[Callable[[_F], _F]]:
 
 
 def season_from(name: str | None, given: dict[str, Any]) -> Season:
-    """Return the season that a command's options describe, over those of its file of settings.
+    """Return the season that a command's options describe.
 
-    `given` are the parameters that `settings_options` added. Without a name the season has that of
-    the file, or is `main`. Raises SeasonError if a setting makes no sense.
+    A setting that no option gives is that of the file of --settings, or has its default. Raises
+    SeasonError if a setting makes no sense.
+
+    name   name of the season; None for that in the file, or else `main`
+    given  values of the options that `settings_options` added, by parameter
     """
     from deepsea_arena.seasons import season_settings
     from deepsea_ladder.errors import SeasonError
     from deepsea_ladder.season import Season
 
     file: Path | None = given.pop("settings_file")
-    base = Season(FIRST_SEASON if name is None else name)
+    season = Season(FIRST_SEASON if name is None else name)
     if file is not None:
         try:
-            base = Season.from_toml(read_text(file), name, FIRST_SEASON)
+            season = Season.from_toml(read_text(file), name, FIRST_SEASON)
         except SeasonError as error:
             raise SeasonError(f"{file}: {error}") from None
-    # A flag that is not given is False: then the setting of the file holds.
-    settings = {
-        parameter.replace("__", "."): value
-        for parameter, value in given.items()
-        if value is not None and value is not False
-    }
-    return season_settings(base.with_settings(settings))
+    settings = {}
+    for parameter, value in given.items():
+        is_given = value is not None and value is not False  # a flag that is not given is False
+        if is_given:
+            # The parameter `limits__memory_mib` is the setting `limits.memory_mib`.
+            settings[parameter.replace("__", ".")] = value
+    return season_settings(season.with_settings(settings))
 
 
 def open_store(text: str) -> Store:
-    """Open the ladder at a file or database on this machine; raises StoreError if there is none."""
+    """Open the ladder on this machine that --store names, by its file or the URL of its database.
+
+    Raises StoreError if there is none.
+    """
     if text.startswith(("http://", "https://")):
         raise UserError(f"{text} is a ladder on another machine: name it with --remote")
-    check_is_here(text)
+    refuse_if_elsewhere(text)
     from deepsea_ladder.store import Store
 
     return Store.open(text)
 
 
-def check_is_here(text: str) -> None:
-    """Raise UserError if the user has no ladder on this machine, and a login to one on another.
+def refuse_if_elsewhere(text: str) -> None:
+    """Raise UserError if the ladder that the user means is on another machine.
 
-    Without such a login the store's own error says that there is no ladder.
+    That is so if no option names a ladder, there is none in the user's data folder, and the user
+    is logged in at another machine. Without a login opening the ladder fails with a better error.
+
+    text  file or URL of the ladder's database
     """
-    if text != default_store() or Path(text).exists():
+    is_default = text == default_store()
+    if not is_default or Path(text).exists():
         return
-    if (target := default_target()) is not None:
+    target = default_target()
+    if target is not None:
         raise UserError(
             f"this is done on the ladder's machine alone: run it where {target.url} is "
             f"served; here is no ladder at {text}"
@@ -448,31 +471,31 @@ class Logins:
         return Logins({**self.ladders, url: login}, url)
 
     def without(self, url: str) -> Logins:
-        """Return the logins without that at a URL.
+        """Return the logins without the one at this URL.
 
-        If it was the default, the newest of the others is the default now.
+        If it was the default, the newest of the others becomes the default.
         """
-        others = {name: login for name, login in self.ladders.items() if name != url}
-        default = self.default
-        if default == url:
-            default = [*others][-1] if others else None
-        return Logins(others, default)
+        other_logins = {other: login for other, login in self.ladders.items() if other != url}
+        if self.default != url:
+            return Logins(other_logins, self.default)
+        newest = list(other_logins)[-1] if other_logins else None
+        return Logins(other_logins, newest)
 
 
 def logins_file() -> Path:
     """Return the path of the file with the user's tokens, in the user's folder for settings."""
-    base = os.environ.get("XDG_CONFIG_HOME", "")
+    settings_folder = os.environ.get("XDG_CONFIG_HOME", "")
     # By the XDG specification: a path that is not absolute counts as not set.
-    if not Path(base).is_absolute():
-        base = os.environ.get("APPDATA", "") if sys.platform == "win32" else ""
-    folder = Path(base) if base else Path.home() / ".config"
+    if not Path(settings_folder).is_absolute():
+        settings_folder = os.environ.get("APPDATA", "") if sys.platform == "win32" else ""
+    folder = Path(settings_folder) if settings_folder else Path.home() / ".config"
     return folder / "deepsea-referee" / "ladders.json"
 
 
 def checked_token(text: str, where: str) -> str:
-    """Return the text if it can be a token.
+    """Return the text if it has the form of a token; raises UserError if not.
 
-    Raises UserError if not, with the words in `where` for the text, which it does not show.
+    where  words for the place of the text in the error, which does not show the text
     """
     if not _TOKEN.fullmatch(text):
         raise UserError(f"{where} is no token of a ladder: one begins with dsl_ and has no spaces")
@@ -487,25 +510,33 @@ def read_logins() -> Logins:
     path = logins_file()
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            permissions = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             content = file.read(_LARGEST)
     except FileNotFoundError:
         return Logins()
-    if os.name == "posix" and stat.S_IMODE(mode) & 0o077:  # rights of the group or of others
+    is_open_to_others = os.name == "posix" and permissions & 0o077  # the group and all others
+    if is_open_to_others:
         raise UserError(
             f"{path} has tokens, and others on this machine can read it: run `chmod 600 {path}`"
         )
     try:
         logins = read_json(Logins, content)
-        for url, login in logins.ladders.items():
-            checked_token(login.token, read_url(url))
-        if logins.format != FORMAT or logins.default not in (None, *logins.ladders):
-            raise DocumentError
+        _check_logins(logins)
     except (DocumentError, UserError):
         raise UserError(
             f"{path} is damaged: remove it, and log in again with `ladder login`"
         ) from None
     return logins
+
+
+def _check_logins(logins: Logins) -> None:
+    """Raise DocumentError or UserError if a file of logins was not written by this program."""
+    for url, login in logins.ladders.items():
+        checked_token(login.token, read_url(url))
+    if logins.format != FORMAT:
+        raise DocumentError
+    if logins.default is not None and logins.default not in logins.ladders:
+        raise DocumentError
 
 
 def write_logins(logins: Logins) -> None:
@@ -532,8 +563,8 @@ class Target:
         """
         from deepsea_arena.api.remote import RemoteLadder
 
-        pinned = None if self.login is None else self.login.certificate
-        return RemoteLadder(self.url, self.token, pinned)
+        only_certificate = None if self.login is None else self.login.certificate
+        return RemoteLadder(self.url, self.token, only_certificate)
 
     def authorised(self) -> Target:
         """Return this target if the user has a token; raises UserError if there is none."""
@@ -566,17 +597,19 @@ def _target(logins: Logins, url: str) -> Target:
 
 
 def _url_of_login(logins: Logins, text: str) -> str:
-    """Return the URL of the login that a text names: by its host alone, or also port and path.
+    """Return the URL of the login that a text names, by the host alone or with its port and path.
 
-    Raises UserError, with the names that can be meant, if there is none or more than one.
+    Raises UserError if there is no such login, or more than one.
     """
-    urls = list(logins.ladders)
-    key = text.lower()
-    matches = [url for url in urls if key in (name_of(url).lower(), urlsplit(url).hostname)]
+    name = text.lower()
+    matches = [
+        url for url in logins.ladders if name in (name_of(url).lower(), urlsplit(url).hostname)
+    ]
     if len(matches) == 1:
         return matches[0]
-    names = ", ".join(map(name_of, matches or urls))
     if matches:
+        names = ", ".join(map(name_of, matches))
         raise UserError(f"{quoted(text)} is several ladders: name one of {names}")
-    hint = f"; you are logged in at {names}" if names else ""
+    all_names = ", ".join(map(name_of, logins.ladders))
+    hint = f"; you are logged in at {all_names}" if all_names else ""
     raise UserError(f"there is no login at {quoted(text)}{hint}; for another ladder write its URL")

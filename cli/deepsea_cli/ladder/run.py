@@ -18,9 +18,9 @@ from deepsea_cli.errors import DONE, NEGATIVE, Interrupted
 from deepsea_cli.ladder.options import (
     SETTLED,
     Location,
-    check_is_here,
     location_option,
     make_workers,
+    refuse_if_elsewhere,
     season_option,
     store_option,
     until_option,
@@ -97,15 +97,19 @@ class RunOutput(RunWatcher):
         print_error(f"{comparison.version.label}: {verdict_line(comparison).words}")
 
     def finished(self, job: Job, receipt: Receipt) -> None:
-        """Print a result's refusal and the bots that it got suspended, and count the game."""
+        """Show the outcome of a game whose result was given to the ladder.
+
+        The game counts in the progress if the ladder accepted the result. Problems are printed: the
+        reason of a refusal, and bots that the ladder suspended because of this game.
+        """
         if receipt.status is ReceiptStatus.REFUSED:
             print_error(f"the result of game {job.game_id} was refused: {receipt.reason}")
-        for name in receipt.suspended:
-            print_error(f"{name} is suspended")
+        for bot_name in receipt.suspended:
+            print_error(f"{bot_name} is suspended")
         if self._progress is not None:
-            is_accepted = receipt.status is ReceiptStatus.ACCEPTED
+            accepted_games = 1 if receipt.status is ReceiptStatus.ACCEPTED else 0
             note = f"{self._void} void" if self._void else ""
-            self._progress.advance(is_accepted, note)
+            self._progress.advance(accepted_games, note)
 
     def failed(self, job: Job, reason: str) -> None:
         self._void += 1
@@ -231,7 +235,7 @@ def run(
     interrupted.
     """
     prepare_machine("ladder run")
-    check_is_here(store_text)
+    refuse_if_elsewhere(store_text)
     if games is not None and (forever or until is not None):
         raise UserError("--games excludes --until and --forever")
     from deepsea_arena import runner
@@ -362,31 +366,46 @@ def _print_begun(line: TournamentLine, url: str) -> None:
 
 
 def print_result(result: TournamentResult) -> None:
-    """Print a tournament's scores, its rounds or its final, its winner and its seed."""
-    lines = result.scores
-    click.echo()
-    grid(
-        Column("", [str(line.rank) for line in lines]),
-        Column("bot", [f"{line.bot} v{line.version}" for line in lines], text=True),
-        Column("games", [str(line.games) for line in lines]),
-        Column("placement score", [percent(line.placement_score) for line in lines]),
-        Column("wins", [str(line.wins) for line in lines]),
-        Column("points", [number(line.mean_points) for line in lines]),
-    )
-    click.echo()
-    if sentence := shared_wins([line.wins for line in lines], result.games):
-        echo(sentence)
+    """Print the result of a tournament: a table of the bots, how it was decided, and the winner."""
+    _print_scores(result)
     if result.final is not None:
         _print_final(result.final, result.games)
-    for round_number, tables in enumerate(result.rounds, 1):
-        for level in [table.level for table in tables if table.level]:
-            bots = _joined(level)
-            echo(f"round {round_number}: {bots} were level; the best seed, {level[0]}, advances")
+    _print_ties(result)
+    # A final that is not decided has no winner.
     if result.champion is not None or result.final is None:
         echo(_winners(result))
     if result.certainty is not None:
         echo(f"{result.certainty.words}; a `tournament final` names a sure winner sooner")
     echo(f"season {result.tournament} is closed; seed {result.seed}")
+
+
+def _print_scores(result: TournamentResult) -> None:
+    """Print a table of the bots by their ranks in a tournament, and how many wins were shared."""
+    bots = result.scores
+    click.echo()
+    grid(
+        Column("", [str(bot.rank) for bot in bots]),
+        Column("bot", [f"{bot.bot} v{bot.version}" for bot in bots], text=True),
+        Column("games", [str(bot.games) for bot in bots]),
+        Column("placement score", [percent(bot.placement_score) for bot in bots]),
+        Column("wins", [str(bot.wins) for bot in bots]),
+        Column("points", [number(bot.mean_points) for bot in bots]),
+    )
+    click.echo()
+    shared = shared_wins([bot.wins for bot in bots], result.games)
+    if shared:
+        echo(shared)
+
+
+def _print_ties(result: TournamentResult) -> None:
+    """Print the ties at tables of an elimination, from each of which the best seed advanced."""
+    for round_number, tables in enumerate(result.rounds, 1):
+        for tied_bots in [table.level for table in tables if table.level]:
+            best_seed = tied_bots[0]
+            echo(
+                f"round {round_number}: {_joined(tied_bots)} were level; the best seed, "
+                f"{best_seed}, advances"
+            )
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -406,14 +425,17 @@ def _winners(result: TournamentResult) -> str:
 
 
 def _print_final(final: FinalReport, games: int) -> None:
-    """Print which bots left a final, when and why, and which ones won or may win it."""
-    lines = final.left
+    """Print which bots left a final and behind which bot, and who won it or can still win.
+
+    games  number of games that were played
+    """
+    leavers = final.left
     click.echo()
     grid(
-        Column("left", [line.bot for line in lines], text=True),
-        Column("after games", [f"{line.after_games:,}" for line in lines]),
-        Column("behind", [line.behind or "(withdrawn)" for line in lines], text=True),
-        Column("by", ["" if line.lead is None else percent(line.lead) for line in lines]),
+        Column("left", [leaver.bot for leaver in leavers], text=True),
+        Column("after games", [f"{leaver.after_games:,}" for leaver in leavers]),
+        Column("behind", [leaver.behind or "(withdrawn)" for leaver in leavers], text=True),
+        Column("by", ["" if leaver.lead is None else percent(leaver.lead) for leaver in leavers]),
     )
     click.echo()
     names = ", ".join(final.winners)

@@ -72,17 +72,18 @@ def init(*, store_text: str, name: str | None, deadline: datetime | None, **sett
 
     An existing file is not changed.
     """
-    season = season_from(name, settings)
+    first_season = season_from(name, settings)
     from deepsea_arena.seasons import open_season
     from deepsea_ladder.store import Store
 
-    if store_text == default_store():
+    is_default_place = store_text == default_store()
+    if is_default_place:
         Path(store_text).parent.mkdir(parents=True, exist_ok=True)
     with Store.create(store_text) as store:
-        info = open_season(store, season, submissions_until=deadline)
+        info = open_season(store, first_season, submissions_until=deadline)
         echo(f"a ladder at {store.database}")
     _print_season(info)
-    if store_text != default_store():
+    if not is_default_place:
         echo(f"give it to every command with --store, or in the variable {VARIABLE}")
 
 
@@ -147,19 +148,21 @@ def deadline(
 
 
 def _read_deadline(ladder: LadderApi, season: str) -> tuple[SeasonControl, bool]:
-    """Return the deadline of a season, and True if it is that for everybody.
+    """Return the deadline of a season as the user may see it, and True if the user is an admin.
 
-    An admin gets the deadline for everybody with all extensions; others may not see these, and get
-    their own deadline.
+    An admin sees the deadline for everybody, with the extensions of single authors. Others see
+    only their own deadline.
     """
     from deepsea_arena.api.accounts import SeasonControl
 
     try:
         return ladder.season_control(season=season), True
     except ApiError as error:
-        if error.kind not in (RefusalKind.DENIED, RefusalKind.UNAUTHENTICATED):
+        is_no_admin = error.kind in (RefusalKind.DENIED, RefusalKind.UNAUTHENTICATED)
+        if not is_no_admin:
             raise
-        return SeasonControl(ladder.season(season=season), ()), False
+        own_season = ladder.season(season=season)
+        return SeasonControl(own_season, extensions=()), False
 
 
 @click.command("pause")
@@ -193,12 +196,13 @@ def close(ctx: click.Context, *, location: Location, name: str, at_once: bool) -
     Exit status: 0 closed, 1 there are bots to be checked or games to be played.
     """
     with location.open_ladder(needs_token=True) as ladder:
-        closed = ladder.close_season(season=name, at_once=at_once)
-        if closed.unfinished is not None:
-            _print_unfinished(name, closed.unfinished)
+        closing = ladder.close_season(season=name, at_once=at_once)
+        if closing.unfinished is not None:
+            _print_unfinished(name, closing.unfinished)
             ctx.exit(NEGATIVE)
-        if closed.in_play:
-            games = "a game that is" if closed.in_play == 1 else f"{closed.in_play} games that are"
+        number = closing.in_play
+        if number:
+            games = "a game that is" if number == 1 else f"{number} games that are"
             echo(f"season {name} gets no new games, but {games} being played will count;")
             echo("repeat the command for the final table and the seed")
             ctx.exit(NEGATIVE)
@@ -206,14 +210,18 @@ def close(ctx: click.Context, *, location: Location, name: str, at_once: bool) -
     print_table(table, whole_head=True)
     click.echo()
     _print_winner(table)
-    echo(f"season {closed.season} is closed; seed {closed.seed}")
+    echo(f"season {closing.season} is closed; seed {closing.seed}")
 
 
 def _print_unfinished(name: str, unfinished: Unfinished) -> None:
-    """Print why a season is not closed yet: its bots that must play, and its submissions."""
+    """Print why a season is not closed yet, and how to close it in any case.
+
+    New versions of bots have to play a certain number of games before, and submissions have to be
+    checked.
+    """
     echo(f"season {name} takes in no more bots, and is not closed yet:")
+    games = count(unfinished.games, "game")
     for bot in unfinished.bots:
-        games = count(unfinished.games, "game")
         echo(f"  {bot}: its present version has not played {games}, and a former one has played")
     if unfinished.submissions:
         echo(f"  {count(unfinished.submissions, 'submission')} to be checked")
@@ -230,25 +238,28 @@ def _print_winner(table: Standings) -> None:
 
     season = table.season.name
     ranked = [line for line in table.standings if line.rank is not None]
-    if not ranked or [line.rank for line in ranked[:2]] == [1, 1]:
+    shares_first_rank = [line.rank for line in ranked[:2]] == [1, 1]
+    if not ranked or shares_first_rank:
         echo(f"nobody wins season {season}")
         return
-    winner, *others = ranked
+    winner = ranked[0]
     sentence = f"{winner.bot} v{winner.version} wins season {season}"
-    if others:
-        second = others[0]
+    if len(ranked) > 1:
+        second = ranked[1]
         # A line's `high` is two standard deviations above its mean.
         ratings = [Rating(line.mu, (line.high - line.mu) / 2) for line in (winner, second)]
         probability = percent(certainty(*ratings))
-        sentence += f", better than {second.bot} v{second.version} with a probability of "
-        sentence += probability
+        sentence += (
+            f", better than {second.bot} v{second.version} with a probability of {probability}"
+        )
     echo(sentence)
 
 
 def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
     """Print a new season's settings, and the commitment to the seed of its games.
 
-    If the ladder is on this machine, a note says if the sandbox does not work here.
+    is_here  True if the ladder is on this machine; then a note says if the sandbox that its bots
+             need does not work here
     """
     from deepsea_arena.seasons import missing_sandbox
 
@@ -263,7 +274,8 @@ def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
     echo(f"commitment to its games' seed: {commitment} (`ladder status --json` has all of it)")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
-    if is_here and (problem := missing_sandbox(season.isolation)):
+    problem = missing_sandbox(season.isolation) if is_here else ""
+    if problem:
         echo(
             f"note: the sandbox does not work here: {problem}; or open a season "
             "with --isolation process"

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from deepsea_bundle.atomic import write_atomically
-from deepsea_cli.ladder.options import check_is_here, store_option, until_option
+from deepsea_cli.ladder.options import refuse_if_elsewhere, store_option, until_option
 from deepsea_cli.options import (
     number_option,
     path_option,
@@ -100,7 +100,7 @@ def serve(
         require_linux("ladder serve")
     else:
         prepare_machine("ladder serve")
-    check_is_here(store_text)
+    refuse_if_elsewhere(store_text)
     from deepsea_web.serve import ServeOptions, serve
 
     logging.basicConfig(
@@ -145,31 +145,35 @@ def make_cert(*, folder: Path, hosts: tuple[str, ...], days: int) -> None:
     """
     from deepsea_arena.api.remote import fingerprint
 
-    names = ",".join(map(_alternative_name, hosts))
-    certificate, key = folder / CERTIFICATE, folder / KEY
-    for path in (certificate, key):
+    alternative_names = ",".join(map(_alternative_name, hosts))
+    certificate_path, key_path = folder / CERTIFICATE, folder / KEY
+    for path in (certificate_path, key_path):
         if path.exists():
             raise UserError(f"{path} is there already; name another folder")
-    certificate_pem, key_pem = _make_certificate(names, days)
+    certificate_pem, key_pem = _make_certificate(alternative_names, days)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(key, key_pem, mode=0o600)
-    write_atomically(certificate, certificate_pem)
-    echo(f"{certificate} and {key}, for {', '.join(hosts)}, good for {days} days")
+    write_atomically(key_path, key_pem, mode=0o600)
+    write_atomically(certificate_path, certificate_pem)
+    echo(f"{certificate_path} and {key_path}, for {', '.join(hosts)}, good for {days} days")
     echo(f"fingerprint: {fingerprint(certificate_pem)}")
-    host = f"[{hosts[0]}]" if ":" in hosts[0] else hosts[0]
-    command = ["deepsea-referee", "ladder", "serve", "--host", "0.0.0.0", "--port", "8443"]
-    command += ["--public-url", f"https://{host}:8443"]
-    command += ["--tls-cert", str(certificate), "--tls-key", str(key)]
-    echo(shlex.join(command))
+    is_ipv6 = ":" in hosts[0]
+    host_in_url = f"[{hosts[0]}]" if is_ipv6 else hosts[0]
+    serve_command = ["deepsea-referee", "ladder", "serve", "--host", "0.0.0.0", "--port", "8443"]
+    serve_command += ["--public-url", f"https://{host_in_url}:8443"]
+    serve_command += ["--tls-cert", str(certificate_path), "--tls-key", str(key_path)]
+    echo(shlex.join(serve_command))
 
 
 def _alternative_name(host: str) -> str:
-    """Return a host as OpenSSL wants it in `subjectAltName`: `IP:10.0.0.1` or `DNS:host`."""
+    """Return a host as OpenSSL wants it in `subjectAltName`: `IP:10.0.0.1` or `DNS:host`.
+
+    Raises UserError if it is neither an IP address nor a host's name.
+    """
     try:
         return f"IP:{ipaddress.ip_address(host)}"
     except ValueError:
-        pass
-    if not _NAME.fullmatch(host):
+        is_name = _NAME.fullmatch(host)
+    if not is_name:
         raise UserError(f"--host {quoted(host)} is neither a name nor an IP address")
     return f"DNS:{host}"
 

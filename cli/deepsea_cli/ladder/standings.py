@@ -139,7 +139,7 @@ def _write_plot(page: BotProfile, file: Path) -> None:
 
 
 def _print_profile(page: BotProfile) -> None:
-    """Print everything about a bot: its state, and the results of its version in the season."""
+    """Print everything about a bot: its state, and how its version does in the season."""
     reason = f": {page.reason}" if page.reason else ""
     echo(f"{page.bot} by {page.author} is {page.state}{reason}")
     for line in page.versions:
@@ -150,12 +150,12 @@ def _print_profile(page: BotProfile) -> None:
         echo(verdict.words)
     columns = standing_columns([page.standing] if page.standing else [])
     grid(*(column for column in columns if column.head not in ("rank", "bot", "author")))
-    histories = [line.points for line in page.course if line.version == page.version]
-    if not histories:
+    rating_histories = {line.version: line.points for line in page.course}
+    if page.version not in rating_histories:
         echo("it has not played yet")
         return
     click.echo()
-    _print_history(histories[0])
+    _print_history(rating_histories[page.version])
     click.echo()
     _print_opponents(page)
     click.echo()
@@ -165,7 +165,10 @@ def _print_profile(page: BotProfile) -> None:
 
 
 def _print_history(history: Sequence[CoursePoint]) -> None:
-    """Print some points of a rating's history, spread evenly over its games."""
+    """Print a table of a bot's rating in the course of its games.
+
+    history  the rating after each game; a few points are printed, evenly spread over the games
+    """
     from deepsea_arena.bots import evenly_spaced
     from deepsea_ladder.rating import Rating
 
@@ -209,14 +212,14 @@ def _print_seats(page: BotProfile) -> None:
 
 
 def _print_faults(page: BotProfile) -> None:
-    """Print the bot's newest faults, and the end of the newest error that one of them raised."""
+    """Print the bot's newest faults, and the end of the newest error that its own code raised."""
     if not page.faults:
         echo("no faults")
         return
-    faults, games = page.faults[:FAULTY], page.faulty_games
-    newest = f", the newest {len(faults)} of them" if games > len(faults) else ""
-    echo(f"faults in {count(games, 'game')}{newest}; `ladder record GAME` has the whole game:")
-    for fault in faults:
+    newest_faults, games = page.faults[:FAULTY], page.faulty_games
+    part = f", the newest {len(newest_faults)} of them" if games > len(newest_faults) else ""
+    echo(f"faults in {count(games, 'game')}{part}; `ladder record GAME` has the whole game:")
+    for fault in newest_faults:
         seat = SEAT_LETTERS[fault.seat]
         detail = f": {fault.detail}" if fault.detail else ""
         forfeit = "; it forfeited" if fault.forfeit else ""
@@ -224,11 +227,13 @@ def _print_faults(page: BotProfile) -> None:
             f"  {fault.game_id} seat {seat}, decision {fault.decision}: "
             f"{fault.fault}{detail}{forfeit}"
         )
-    errors = [(fault.game_id, fault.error) for fault in faults if fault.error is not None]
-    if errors:
-        game_id, error = errors[0]
-        echo(f"the error in {game_id}; `ladder log GAME` has it with the output of the bot:")
-        echo_lines("\n".join(error.splitlines()[-ERROR_LINES:]), "    ")
+    for fault in newest_faults:
+        if fault.error is not None:
+            game_id = fault.game_id
+            echo(f"the error in {game_id}; `ladder log GAME` has it with the output of the bot:")
+            last_lines = fault.error.splitlines()[-ERROR_LINES:]
+            echo_lines("\n".join(last_lines), "    ")
+            return
 
 
 @click.command("verdicts")
@@ -262,8 +267,8 @@ def verdicts(
         for text in csv_lines(map(to_object, page.verdicts), VERDICT_COLUMNS):
             click.echo(text, nl=False)
     else:
-        for line in page.verdicts:
-            echo(f"{line.bot} v{line.version} of {line.author}: {line.words}")
+        for verdict in page.verdicts:
+            echo(f"{verdict.bot} v{verdict.version} of {verdict.author}: {verdict.words}")
         if not page.verdicts:
             echo(f"season {page.season}: nothing is compared yet")
 
@@ -280,8 +285,8 @@ def withdraw(*, location: Location, name: str, reason: str | None) -> None:
     location.refuse_options(reason=reason)
     if location.remote is not None:
         with location.open_ladder(needs_token=True) as ladder:
-            line = ladder.withdraw(bot=name)
-        echo(f"{line.bot} is {line.state}: {line.reason}")
+            withdrawn = ladder.withdraw(bot=name)
+        echo(f"{withdrawn.bot} is {withdrawn.state}: {withdrawn.reason}")
         return
     with open_store(location.store_text) as store:
         bot = store.bots.withdraw(name, reason or "withdrawn by its author", MACHINE)
@@ -300,13 +305,17 @@ def disable(*, location: Location, name: str, reason: str, undo: bool) -> None:
     scheduled again, also for a bot that its author withdrew or that was suspended for its faults;
     its count of failures is reset.
     """
-    if undo is (reason != ""):
-        raise UserError("--reason and --undo exclude each other" if undo else "say why: --reason")
+    if undo and reason:
+        raise UserError("--reason and --undo exclude each other")
+    if not undo and not reason:
+        raise UserError("say why: --reason")
     state = "active" if undo else "disabled"
     with location.open_ladder(needs_token=True) as ladder:
         bot = ladder.set_bot_state(bot=name, state=state, reason=reason)
-    words = f"active with version {bot.version}" if undo else f"disabled: {bot.reason}"
-    echo(f"{bot.bot} is {words}")
+    if undo:
+        echo(f"{bot.bot} is active with version {bot.version}")
+    else:
+        echo(f"{bot.bot} is disabled: {bot.reason}")
 
 
 @click.command("games")
@@ -352,21 +361,24 @@ def games(
 
 
 def _read_newest(read_page: Callable[..., GamesPage], limit: int) -> GamesPage:
-    """Return the newest games up to a limit, read in as many pages of the ladder as it takes.
+    """Return the newest games of a ladder, at most `limit`, as one page.
 
-    `read_page` reads a page with the arguments `limit` and `before`. The result has the field
-    `older` of the last page.
+    It is joined from as many pages as it takes. Its field `older` says where older games begin, and
+    is None if there are none.
+
+    read_page  reads a page of at most `limit` games, from the field `older` of the page before it
+               on as the argument `before`
     """
     from msgspec import structs
 
     from deepsea_arena.games import MOST_GAMES
 
-    page = read_page(limit=min(limit, MOST_GAMES))
-    while page.older is not None and len(page.games) < limit:
-        missing = limit - len(page.games)
-        next_page = read_page(limit=min(MOST_GAMES, missing), before=page.older)
-        page = structs.replace(next_page, games=page.games + next_page.games)
-    return page
+    joined = read_page(limit=min(limit, MOST_GAMES))
+    while joined.older is not None and len(joined.games) < limit:
+        missing = limit - len(joined.games)
+        page = read_page(limit=min(missing, MOST_GAMES), before=joined.older)
+        joined = structs.replace(page, games=joined.games + page.games)
+    return joined
 
 
 def _result(game: GameLine) -> str:
@@ -403,8 +415,9 @@ def export(*, store_text: str, season_name: str | None, as_csv: bool) -> None:
     """Print every game of all seasons, or of one, as JSON Lines; docs/ladder.md has the keys."""
     from deepsea_arena.games import csv_lines, json_lines
 
+    lines_of_games = csv_lines if as_csv else json_lines
     with open_store(store_text) as store:
-        for line in (csv_lines if as_csv else json_lines)(store, season_name):
+        for line in lines_of_games(store, season_name):
             click.echo(line, nl=False)
 
 
@@ -424,19 +437,19 @@ def log(
     Exit status: 0 printed, 1 nothing is kept of that game or seat.
     """
     with location.open_ladder() as ladder:
-        logs = ladder.log(game_id=game_id)
-    seat_logs = [line for line in logs if seat in (None, SEAT_LETTERS[line.seat])]
+        all_logs = ladder.log(game_id=game_id)
+    logs = [log for log in all_logs if seat is None or SEAT_LETTERS[log.seat] == seat]
     if as_json:
-        print_document({"logs": seat_logs})
-    elif not seat_logs:
+        print_document({"logs": logs})
+    elif logs:
+        for log_of_seat in logs:
+            _print_log(log_of_seat)
+    else:
         where = f" for seat {seat}" if seat else ""
         echo(
             f"nothing of game {game_id} is kept{where}: no fault and no note there, or an older one"
         )
-    else:
-        for seat_log in seat_logs:
-            _print_log(seat_log)
-    if not seat_logs:
+    if not logs:
         ctx.exit(NEGATIVE)
 
 
@@ -476,39 +489,44 @@ def analyse(
     Exit status: 0 asked for or printed, 1 it could not be made.
     """
     if location.remote is not None:
-        analysis, record = _analyse_remotely(location, game_id, wait=wait)
+        analyses, record = _analyse_remotely(location, game_id, wait=wait)
     else:
         with open_store(location.store_text) as store:
-            analysis = _analyse_here(store, game_id, wait=wait)
+            analyses = _analyse_here(store, game_id, wait=wait)
             record = store.games.record(game_id)
     if as_json:
-        document = json.loads(analysis.document) if analysis.document else None
-        print_document({"done": analysis.done, "last": analysis.last, "document": document})
+        newest_result = json.loads(analyses.document) if analyses.document else None
+        print_document({"done": analyses.done, "last": analyses.last, "document": newest_result})
     else:
-        _print_analysis(analysis, game_id, record, show_all=show_all)
-    if analysis.last is not None and analysis.last.state == "failed":
+        _print_analyses(analyses, game_id, record, show_all=show_all)
+    if analyses.last is not None and analyses.last.state == "failed":
         ctx.exit(NEGATIVE)
 
 
 def _analyse_here(store: Store, game_id: str, *, wait: bool) -> AnalysisFound:
-    """Request the analysis of a game of a ladder on this machine, and return its present state.
+    """Request the analysis of a game of a ladder on this machine; return the game's analyses.
 
-    With `wait` it is made at once, whatever waits before it. Raises Interrupted if that is stopped;
-    then a run of the ladder makes it later.
+    Without `wait` a run of the ladder makes it later. With `wait` it is made at once, before others
+    that were requested earlier. Raises Interrupted if the user stops that.
     """
     from deepsea_arena.ladder_analyses import analyses_and_document, plan
 
-    analysis = store.analyses.request(game_id, None, plan(), store.settings.limits())
-    if wait and not analysis.state.is_final:
-        require_linux("ladder analyse --wait with a ladder here")
-        from deepsea_arena.background_work import do_now
-        from deepsea_arena.handlers import ANALYSES
-
-        with closing(Stop()) as stop:
-            has_ended = do_now(ANALYSES, store, analysis.id, _ProblemPrinter(), stop)
-        if not has_ended:
-            raise Interrupted("; the analysis waits for `ladder run`")
+    requested = store.analyses.request(game_id, None, plan(), store.settings.limits())
+    if wait and not requested.state.is_final:
+        _make_analysis_now(store, requested.id)
     return analyses_and_document(store, game_id)
+
+
+def _make_analysis_now(store: Store, analysis_id: int) -> None:
+    """Make a requested analysis on this machine; raises Interrupted if the user stops it."""
+    require_linux("ladder analyse --wait with a ladder here")
+    from deepsea_arena.background_work import do_now
+    from deepsea_arena.handlers import ANALYSES
+
+    with closing(Stop()) as stop:
+        has_ended = do_now(ANALYSES, store, analysis_id, _ProblemPrinter(), stop)
+    if not has_ended:
+        raise Interrupted("; the analysis waits for `ladder run`")
 
 
 class _ProblemPrinter(RunWatcher):
@@ -519,44 +537,60 @@ class _ProblemPrinter(RunWatcher):
 
 
 def _analyse_remotely(location: Location, game_id: str, *, wait: bool) -> tuple[AnalysisFound, str]:
-    """Request the analysis of a game on another machine, and return its state and the record.
+    """Request the analysis of a game at a ladder on another machine.
 
-    Reading needs no login, and requesting does: it is requested only if there is none yet. With
-    `wait` the function returns when it has been made.
+    Return the game's analyses and its record. With `wait` the analysis has a result then, or it has
+    failed. A login is needed only if the analysis has not been requested yet: everybody may read.
     """
     with location.open_ladder() as ladder:
         if ladder.analysis(game_id=game_id).may_be_asked:
             with location.open_ladder(needs_token=True) as ladder_with_token:
                 ladder_with_token.request_analysis(game_id=game_id)
         if wait:
-            for step in filter(None, ladder.watch_analysis(game_id=game_id)):
-                ahead = f", {step.ahead} before it" if step.ahead else ""
-                location.note(f"analysis of {game_id}: {step.state}{ahead}")
+            # The stream ends with the analysis; None only shows that the ladder is still there.
+            for step in ladder.watch_analysis(game_id=game_id):
+                if step is not None:
+                    ahead = f", {step.ahead} before it" if step.ahead else ""
+                    location.note(f"analysis of {game_id}: {step.state}{ahead}")
         return ladder.analysis(game_id=game_id), ladder.record(game_id=game_id)
 
 
-def _print_analysis(analysis: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
-    """Print the newest result of a game's analysis, and the state of one that has no result yet."""
-    if analysis.document:
-        from deepsea_arena.analysis_document import read_analysis
-        from deepsea_arena.documents import DocumentError
-        from deepsea_cli.analysis_report import report_game
+def _print_analyses(analyses: AnalysisFound, game_id: str, record: str, *, show_all: bool) -> None:
+    """Print the newest result of a game's analyses, and the state of one that has no result yet.
 
-        try:
-            document = read_analysis(analysis.document)
-            game_analysis = document.analysis(GameRecord.from_json(record))
-        except DocumentError as error:
-            raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
-        report_game(game_analysis, document.settings, show_all=show_all, policy=document.policy)
-    last = analysis.last
+    record    record of the game, as JSON
+    show_all  True to print every decision, not only marked ones
+    """
+    if analyses.document:
+        _print_result(analyses.document, game_id, record, show_all=show_all)
+    last = analyses.last
     if last is not None and last.state != "done":
-        if analysis.document:
+        if analyses.document:
             click.echo()
         echo(f"analysis of {game_id}: {_progress_words(last)}")
 
 
+def _print_result(document: str, game_id: str, record: str, *, show_all: bool) -> None:
+    """Print the result of an analysis of a game, as `deepsea-referee analyse` does.
+
+    document  the result as the ladder has it, as JSON
+    record    record of the game, as JSON
+    show_all  True to print every decision, not only marked ones
+    """
+    from deepsea_arena.analysis_document import read_analysis
+    from deepsea_arena.documents import DocumentError
+    from deepsea_cli.analysis_report import report_game
+
+    try:
+        result = read_analysis(document)
+        game_analysis = result.analysis(GameRecord.from_json(record))
+    except DocumentError as error:
+        raise UserError(f"the analysis of {game_id} cannot be read: {error}") from None
+    report_game(game_analysis, result.settings, show_all=show_all, policy=result.policy)
+
+
 def _progress_words(analysis: LadderAnalysis) -> str:
-    """Return the progress of an analysis without a result: its place in the queue, or its state."""
+    """Return how far an analysis without a result has come, in words."""
     if analysis.state == "queued":
         return f"queued, {analysis.ahead} before it" if analysis.ahead else "queued, it is next"
     if analysis.state == "failed":

@@ -7,10 +7,10 @@ key until the ladder has said that it has it, and from then on it is only follow
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import click
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_bundle.reader import BotBundle
     from deepsea_ladder.model import Submission
+    from deepsea_ladder.store import Store
 
 KIB = 1024
 CHUNK = 32 * KIB
@@ -99,33 +100,50 @@ def submit(
 
 
 def _submit_here(location: Location, bundle: BotBundle, author: str) -> Submission:
-    """Submit a bot to a ladder on this machine, check it here, and return it in its last state.
+    """Submit a bot to a ladder on this machine, check it at once, and return its last state.
 
     Raises Interrupted if the check is stopped; then a run of the ladder does it later.
     """
     from deepsea_arena.api.local import ladder_of
-    from deepsea_arena.background_work import do_now
-    from deepsea_arena.handlers import CHECKS
-    from deepsea_arena.run_report import Stop
 
     with open_store(location.store_text) as store:
         store.authors.ensure(author)
         ladder = ladder_of(store, author)
         archive = Archive.of(bundle.archive, bundle.name, fresh_token(), CHUNK)
-        # The stream of steps begins with the queued submission; it is not read on.
-        (submission,) = islice(filter(None, ladder.submit(archive)), 1)
-        number = submission.id
-        with (
-            closing(_SubmissionProgress(len(bundle.archive), location.note)) as progress,
-            closing(Stop()) as stop,
-        ):
-            progress.show(submission)
-            watcher = _Watcher(lambda: progress.show(store.submissions.get(number)))
-            if not do_now(CHECKS, store, number, watcher, stop):
-                raise Interrupted(f"; submission {number} waits for `ladder run`")
-            submission = store.submissions.get(number)
-            progress.show(submission)
-        return submission
+        queued = _present_state(ladder.submit(archive))
+        with closing(_SubmissionProgress(len(bundle.archive), location.note)) as progress:
+            progress.show(queued)
+            _check_now(store, queued.id, progress)
+            checked = store.submissions.get(queued.id)
+            progress.show(checked)
+        return checked
+
+
+def _present_state(steps: Iterable[Submission | None]) -> Submission:
+    """Return a submission as it is now, from the stream of its states.
+
+    The stream begins with the present state, and is not read on: further states come only while the
+    submission is checked. None in the stream only shows that the ladder is still there.
+    """
+    return next(state for state in steps if state is not None)
+
+
+def _check_now(store: Store, submission_id: int, progress: _SubmissionProgress) -> None:
+    """Check a submission on this machine, whatever waits before it, and show its progress.
+
+    Raises Interrupted if the user stops it.
+    """
+    from deepsea_arena.background_work import do_now
+    from deepsea_arena.handlers import CHECKS
+    from deepsea_arena.run_report import Stop
+
+    def show_state() -> None:
+        progress.show(store.submissions.get(submission_id))
+
+    with closing(Stop()) as stop:
+        has_ended = do_now(CHECKS, store, submission_id, _Watcher(show_state), stop)
+    if not has_ended:
+        raise Interrupted(f"; submission {submission_id} waits for `ladder run`")
 
 
 class _Watcher(RunWatcher):
@@ -142,9 +160,9 @@ class _Watcher(RunWatcher):
 
 
 def with_reports(archive: Archive, report_sent: Callable[[int], object]) -> Archive:
-    """Return the archive, reporting the number of bytes of each part once the part was sent.
+    """Return the same archive, which calls `report_sent` with the bytes of each part it has sent.
 
-    A part was sent when the next one is asked for.
+    The archive is sent in parts, and a part has been sent when the sender asks for the next one.
     """
 
     def parts() -> Iterator[bytes]:
@@ -266,7 +284,8 @@ class _SubmissionProgress:
         self._progress = Progress(max(1, size // KIB), "KiB")
         self._sent = 0
         """Bytes that were sent in the present attempt."""
-        self._words = ""
+        self._last_text = ""
+        """The state in words that was shown last."""
         self.submission: Submission | None = None
         """The submission in its last known state; None until the ladder has it."""
 
@@ -276,17 +295,25 @@ class _SubmissionProgress:
         self._progress.reach(self._sent // KIB, "uploading")
 
     def show(self, submission: Submission) -> None:
-        """Show a state of the submission; once games are played, the line counts these."""
-        former, self.submission = self.submission, submission
-        words = _progress_words(submission)
-        if former is None or submission.state != former.state:
-            self._note(f"submission {int(submission.id)}: {words}")
-        if submission.of_games > 0 and not (former and former.of_games):
+        """Show a state of the submission in the line of progress.
+
+        The line counts bytes at first. From the first state in which games of the check are played,
+        another line counts these.
+        """
+        former = self.submission
+        self.submission = submission
+        text = _progress_words(submission)
+        is_new_state = former is None or submission.state != former.state
+        if is_new_state:
+            self._note(f"submission {int(submission.id)}: {text}")
+        plays_games = submission.of_games > 0
+        played_games_before = former is not None and former.of_games > 0
+        if plays_games and not played_games_before:
             self.close()
             self._progress = Progress(submission.of_games)
-        games = submission.games if submission.of_games else 0
-        self._progress.reach(games, words, at_once=words != self._words)
-        self._words = words
+        games = submission.games if plays_games else 0
+        self._progress.reach(games, text, at_once=text != self._last_text)
+        self._last_text = text
 
     def begin_again(self, error: Exception) -> None:
         """Note that the connection broke, and that the upload begins again."""
@@ -322,29 +349,36 @@ def _progress_words(submission: Submission) -> str:
 
 
 def _print_outcome(submission: Submission, bundle: BotBundle, path: str) -> None:
-    """Print the outcome of a submission: where the bot stands, or why not and what to do."""
-    if submission.state == "accepted":
-        from deepsea_referee.workbench.advice import files
+    """Print if a submission was accepted, or else why not and what its author can do.
 
-        bot, digest = submission.bot, short_digest(submission.digest)
-        echo(f"{bot} version {submission.version} by {submission.author} is on the ladder")
-        echo(f"digest {digest} (`ladder bot {bot} --json` has all of it)")
-        echo(files(bundle).found)
-        return
-    if submission.state == "failed":
+    path  argument that names the bot, for a command to copy
+    """
+    if submission.state == "accepted":
+        _print_accepted(submission, bundle)
+    elif submission.state == "failed":
         echo(f"the ladder could not check {bundle.name}: {submission.found}")
         echo(f"to do: {submission.remedy}")
-        return
-    echo(f"{bundle.name} is refused: {submission.found}")
-    echo_lines(submission.error, "  ")
-    if submission.remedy:
-        echo(f"to do: {submission.remedy}")
-    if submission.log and not submission.error:
-        echo("its output:")
-        for line in submission.log:
-            echo(f"  {line}")
-    echo("for more:")
-    print_command("deepsea-referee", "check", path)
+    else:
+        echo(f"{bundle.name} is refused: {submission.found}")
+        echo_lines(submission.error, "  ")
+        if submission.remedy:
+            echo(f"to do: {submission.remedy}")
+        if submission.log and not submission.error:
+            echo("its output:")
+            for line in submission.log:
+                echo(f"  {line}")
+        echo("for more:")
+        print_command("deepsea-referee", "check", path)
+
+
+def _print_accepted(submission: Submission, bundle: BotBundle) -> None:
+    """Print the new version of a bot on the ladder, and the files of which it consists."""
+    from deepsea_referee.workbench.advice import files
+
+    bot, digest = submission.bot, short_digest(submission.digest)
+    echo(f"{bot} version {submission.version} by {submission.author} is on the ladder")
+    echo(f"digest {digest} (`ladder bot {bot} --json` has all of it)")
+    echo(files(bundle).found)
 
 
 @click.command("submissions")
@@ -368,8 +402,7 @@ def submissions(
         if number is None:
             lines = ladder.submissions(limit=limit, author=author or "")
         else:
-            # The stream of its steps begins with the present one; it is not read on.
-            lines = (*islice(filter(None, ladder.watch_submission(id=number)), 1),)
+            lines = (_present_state(ladder.watch_submission(id=number)),)
     if as_json:
         print_document({"submissions": lines})
     elif number is not None:
@@ -389,15 +422,16 @@ def submissions(
 
 
 def _print_submission(submission: Submission) -> None:
-    """Print a submission in full: its state, what was found, and what its author can do."""
+    """Print a submission in full: its state, the outcome of its check, and what to do about it."""
     from deepsea_arena.status import same_files_as
 
-    bot, state = submission.bot or "a bot", submission.state
-    version = f" version {submission.version}" if submission.version else ""
-    games = ""
+    bot = submission.bot or "a bot"
+    if submission.version:
+        bot += f" version {submission.version}"
+    state = str(submission.state)
     if submission.of_games:
-        games = f", game {submission.games} of {submission.of_games}"
-    echo(f"submission {submission.id}, {bot}{version} by {submission.author}: {state}{games}")
+        state += f", game {submission.games} of {submission.of_games}"
+    echo(f"submission {submission.id}, {bot} by {submission.author}: {state}")
     if submission.same_files:
         echo(same_files_as(submission.same_files))
     if submission.found:

@@ -12,9 +12,9 @@ import click
 from deepsea_cli.errors import DONE, NEGATIVE
 from deepsea_cli.ladder.options import (
     Location,
-    check_is_here,
     location_option,
     open_store,
+    refuse_if_elsewhere,
     season_option,
     store_option,
 )
@@ -97,13 +97,11 @@ def _print_status(status: LadderStatus) -> None:
     echo(f"{status.store}: {count(status.bots, 'bot')}, {count(len(taken_out), 'bot')} taken out")
     for bot in taken_out:
         echo(f"  {bot.bot} is {bot.state}: {bot.reason}")
-    for copy in status.copies[:LISTED]:
-        echo(f"  {copy.version}: same files as {copy.same_files_as}")
-    if (more := len(status.copies) - LISTED) > 0:
-        echo(f"  and {count(more, 'more version')} with files of other authors")
+    _print_copies(status)
+    # Readers would look at a season in which nothing happens.
     if status.shown and status.played and status.shown not in status.played:
-        played = " and ".join(status.played)
-        echo(f"pages show season {status.shown}, but games of {played} are played")
+        played_seasons = " and ".join(status.played)
+        echo(f"pages show season {status.shown}, but games of {played_seasons} are played")
     _print_counts(status.counts)
     if status.runner is not None:
         echo(f"the runner: {status.runner}")
@@ -114,6 +112,15 @@ def _print_status(status: LadderStatus) -> None:
     echo("recently:")
     for entry in status.audit:
         echo(f"  {minute(entry.at)} {entry.kind} {entry.subject}: {entry.note}")
+
+
+def _print_copies(status: LadderStatus) -> None:
+    """Print the first versions of bots that have the same files as one of another author."""
+    for copy in status.copies[:LISTED]:
+        echo(f"  {copy.version}: same files as {copy.same_files_as}")
+    not_listed = len(status.copies) - LISTED
+    if not_listed > 0:
+        echo(f"  and {count(not_listed, 'more version')} with files of other authors")
 
 
 def _print_tasks(status: LadderStatus) -> None:
@@ -135,28 +142,33 @@ def _print_tasks(status: LadderStatus) -> None:
 
 
 def _print_counts(counts: LadderCounts) -> None:
-    """Print the ladder's size, checks that failed with their remedies, and recent decision times.
-
-    The times are those within which a share of the newest games' decisions were made.
-    """
+    """Print the ladder's size, its checks that failed, and how fast bots decided recently."""
     from deepsea_arena.status import upkeep
 
-    free = counts.disk_free_bytes
-    free_words = "" if free is None else f", {size_in_words(free)} free on its disk"
-    echo(f"{count(counts.games, 'game')} in {size_in_words(counts.store_bytes)}{free_words}")
+    free_bytes = counts.disk_free_bytes
+    free_space = "" if free_bytes is None else f", {size_in_words(free_bytes)} free on its disk"
+    echo(f"{count(counts.games, 'game')} in {size_in_words(counts.store_bytes)}{free_space}")
     for check in upkeep(counts):
         if not check.ok:
             echo(f"{check.found}: {check.remedy}")
     for line in counts.resting_runners:
         echo(line)
-    if seconds_by_share := counts.recent_decision_seconds:
-        times = [
-            f"{float(share):.0%} within {1000 * seconds:.1f} ms"
-            for share, seconds in seconds_by_share.items()
-        ]
-        faults = [f"{number} {kind}" for kind, number in counts.recent_faults.items()]
-        games = count(counts.recent_games, "newest game")
-        echo(f"decisions in {games}: {', '.join(times + faults)}")
+    if counts.recent_decision_seconds:
+        echo(_recent_decisions(counts))
+
+
+def _recent_decisions(counts: LadderCounts) -> str:
+    """Return a line on the decisions in the newest games: their times, and faults by kind.
+
+    A time is one within which a share of them was made, as in "90% within 2.1 ms".
+    """
+    times = [
+        f"{float(share):.0%} within {1000 * seconds:.1f} ms"
+        for share, seconds in counts.recent_decision_seconds.items()
+    ]
+    faults = [f"{number} {kind}" for kind, number in counts.recent_faults.items()]
+    games = count(counts.recent_games, "newest game")
+    return f"decisions in {games}: {', '.join(times + faults)}"
 
 
 def _print_season(status: SeasonStatus) -> None:
@@ -193,13 +205,17 @@ def _print_season(status: SeasonStatus) -> None:
 
 
 def _strike_words(conduct: BotConduct) -> str:
-    """Return a bot's games that count as strikes, by kind; kinds without any are left out."""
-    counts = (
-        (conduct.absences, "in a row without it"),
-        (conduct.spoiled, "of its last 10 forfeited, or with two faults"),
-        (conduct.voids, "of its last 20 void while it was asked"),
-    )
-    return "games " + ", ".join(f"{number} {words}" for number, words in counts if number)
+    """Return the numbers of a bot's recent games that count against it, by the reason.
+
+    For example "games 2 in a row without it, 3 of its last 20 void while it was asked".
+    """
+    games_by_reason = {
+        "in a row without it": conduct.absences,
+        "of its last 10 forfeited, or with two faults": conduct.spoiled,
+        "of its last 20 void while it was asked": conduct.voids,
+    }
+    reasons = [f"{games} {reason}" for reason, games in games_by_reason.items() if games]
+    return f"games {', '.join(reasons)}"
 
 
 @click.command("requeue")
@@ -217,18 +233,22 @@ def requeue(*, store_text: str, game_id: str | None, all_games: bool, owner: str
     Only games are set aside: checks and analyses that failed too often have ended, and have to be
     asked for again.
     """
-    if all_games + (game_id is not None) + (owner is not None) != 1:
+    choices = [all_games, game_id is not None, owner is not None]
+    if choices.count(True) != 1:
         raise UserError("name a game, or --all, or --run OWNER")
     from deepsea_arena.lease_owner import release_leases
 
     with open_store(store_text) as store:
         if owner is not None:
-            echo(f"{count(release_leases(store, owner), 'task')} will be done again")
-        elif game_id is None:
-            echo(f"{count(store.jobs.requeue_all(actor=MACHINE), 'game')} will be tried again")
-        else:
+            tasks = release_leases(store, owner)
+            echo(f"{count(tasks, 'task')} will be done again")
+        elif game_id is not None:
             state = store.jobs.requeue(game_id, MACHINE)
-            echo(f"{game_id} is {state} again" if state == "queued" else f"{game_id} is {state}")
+            again = " again" if state == "queued" else ""
+            echo(f"{game_id} is {state}{again}")
+        else:
+            games = store.jobs.requeue_all(actor=MACHINE)
+            echo(f"{count(games, 'game')} will be tried again")
 
 
 # ----- Storage, and the ratings
@@ -266,7 +286,8 @@ def restore(
     from deepsea_ladder import backup
 
     if verify or dry_run:
-        if differences := backup.verify(file, records=verify):
+        differences = backup.verify(file, records=verify)
+        if differences:
             echo(f"{file} is damaged:")
             for line in differences:
                 echo(f"  {line}")
@@ -287,7 +308,7 @@ def upgrade(*, store_text: str) -> None:
     from deepsea_ladder.store.database import Database
     from deepsea_ladder.store.schema import REVISION
 
-    check_is_here(store_text)
+    refuse_if_elsewhere(store_text)
     with closing(Database(store_text)) as database:
         former = migrate.upgrade(database) or "none"
     if former == REVISION:
@@ -372,12 +393,15 @@ def _agrees(audit: Audit) -> bool:
 
 
 def _print_audit(season: str, audit: Audit) -> None:
-    """Print the largest difference of a season's ratings from those of the package `trueskill`."""
+    """Print if the package `trueskill` computes the same ratings from a season's games.
+
+    The largest difference is printed, with the game after which it was seen.
+    """
     difference = f"{audit.difference:.1e}"
-    if audit.sequence:
+    if audit.sequence:  # the number of that game; 0 without games
         difference += f" after game {audit.sequence}"
+    agreement = "as" if _agrees(audit) else "not as"
     echo(
-        f"season {season}: {count(audit.games, 'game')}, "
-        f"{'as' if _agrees(audit) else 'not as'} the package trueskill rates them; "
-        f"largest difference {difference}, rounding explains {TOLERANCE:.0e}"
+        f"season {season}: {count(audit.games, 'game')}, {agreement} the package trueskill rates "
+        f"them; largest difference {difference}, rounding explains {TOLERANCE:.0e}"
     )
