@@ -140,10 +140,10 @@ def _trail_lines(state: GameState | View, width: int) -> list[Text]:
         # A long pile, with a blank after its name, takes more than one cell of the row.
         cells = ceil((len(unit.name) + 1) / CELL)
         if cells > free_cells:
-            chip_line, diver_line = Text(f"{space:2}  ", "dim"), Text(" " * LABEL)
-            lines += [chip_line, diver_line]
+            lines += [Text(f"{space:2}  ", "dim"), Text(" " * LABEL)]
             free_cells = _spaces_per_row(width)
         free_cells -= cells
+        chip_line, diver_line = lines[-2:]
         columns = cells * CELL
         chip_line.append_text(_unit_text(unit, columns))
         has_diver = space in seat_at_space
