@@ -103,7 +103,7 @@ class Pair(NamedTuple):
                 scores, placements = game.result()
                 games.append(GameResult(block, "", line_up, scores, placements, (), ()))
                 played.append((games[-1], game.record()))
-            yield games, luck.of(played)
+            yield games, luck.measure(played)
 
     @property
     def seated(self) -> Seated:

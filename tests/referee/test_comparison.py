@@ -257,8 +257,8 @@ def luck_of(seats: int) -> BlockLuck:
 def test_bots_that_play_alike_have_no_luck_in_a_block(seats: int) -> None:
     greedy = load(resolve("greedy"))
     blocks, luck = played([greedy] * (seats + 1), seats, 2), luck_of(seats)
-    assert [luck.of(block) for block in blocks] == [pytest.approx((0, 0))] * 2
-    assert all(any(luck.of([game])) for game in blocks[0])
+    assert [luck.measure(block) for block in blocks] == [pytest.approx((0, 0))] * 2
+    assert all(any(luck.measure([game])) for game in blocks[0])
 
 
 def test_bots_of_the_field_have_no_part_in_it() -> None:
@@ -268,7 +268,7 @@ def test_bots_of_the_field_have_no_part_in_it() -> None:
     (result, record), *_ = played([load(spec)] * 4, 3, 1)[0]
 
     def of(seats: tuple[int, ...]) -> Luck:
-        return luck.of([(replace(result, seats=seats), record)])
+        return luck.measure([(replace(result, seats=seats), record)])
 
     assert of((2, 2, 2)) == (0, 0)
     at_most, at_least = of((1, 0, 2))
@@ -291,7 +291,7 @@ def test_with_luck_taken_off_identical_bots_are_called_different_as_seldom(
     for block in blocks:
         comparison = Comparison(line_ups, ours, theirs)
         comparison.add(results(block))
-        found.append((comparison.placement.mean, luck.of(block)))
+        found.append((comparison.placement.mean, luck.measure(block)))
     wrong = 0
     for run in range(runs):
         chance = rng(f"{seats}/{run}")

@@ -8,7 +8,8 @@ is installed, downloaded or imported here; so a line that only pip understands i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -43,23 +44,25 @@ class CheckResult:
 
 
 def files(bundle: BotBundle) -> CheckResult:
-    """Report the size of a bot's files, the limits, skipped files, and links stored as copies.
+    """Report the number, the size and the depth of a bot's files, with their limits.
 
-    The result is always ok: files above a limit are refused when the bundle is read.
+    The report also names files that were left out, and links that were stored as copies. It is
+    always ok: files above a limit are refused earlier, when the bundle is read.
     """
     collection = bundle.collection
     mib = 1 << 20
-    size = f"{-(-collection.total_bytes // 1000)} kB"  # rounded up
     if collection.total_bytes >= mib:
         size = f"{collection.total_bytes / mib:.1f} MiB"
+    else:
+        size = f"{math.ceil(collection.total_bytes / 1000)} kB"
     counts = f"{collection.entries:,} files and folders"
     limits = f"(limits: {LIMITS.entries:,}, {LIMITS.total_bytes // mib} MiB, {LIMITS.depth})"
-    parts = [f"{counts}, {size}, {collection.depth} deep {limits}"]
+    sentences = [f"{counts}, {size}, {collection.depth} deep {limits}"]
     if collection.skipped:
-        parts.append(f"left out {first_paths([*collection.skipped])}")
+        sentences.append(f"left out {first_paths([*collection.skipped])}")
     if collection.links:
-        parts.append(f"kept as copies, being links: {first_paths(collection.links)}")
-    return CheckResult("files", ok=True, needed=True, found="; ".join(parts))
+        sentences.append(f"kept as copies, being links: {first_paths(collection.links)}")
+    return CheckResult("files", ok=True, needed=True, found="; ".join(sentences))
 
 
 def requirements(bundle: BotBundle) -> list[CheckResult]:
@@ -69,20 +72,21 @@ def requirements(bundle: BotBundle) -> list[CheckResult]:
     """
     if bundle.requirements is None:
         return []
-    needed = parse_requirements(bundle.requirements)
-    missing = missing_here(needed)
+    required = parse_requirements(bundle.requirements)
+    missing = missing_here(required)
     installed = [
-        f"{need.name} {installed_version(need)}" for need in needed if str(need) not in missing
+        f"{requirement.name} {installed_version(requirement)}"
+        for requirement in required
+        if str(requirement) not in missing
     ]
-    parts = [f"{', '.join(installed)} installed"] if installed else []
+    sentences = []
     if missing:
-        parts = [f"{', '.join(missing)} required but not installed here", *parts]
+        sentences.append(f"{', '.join(missing)} required but not installed here")
+    if installed:
+        sentences.append(f"{', '.join(installed)} installed")
+    found = "; ".join(sentences)
     remedy = "install them where deepsea-referee is; a season names those that it offers"
-    return [
-        CheckResult(
-            "requirements", ok=not missing, needed=False, found="; ".join(parts), remedy=remedy
-        )
-    ]
+    return [CheckResult("requirements", ok=not missing, needed=False, found=found, remedy=remedy)]
 
 
 def first_paths(paths: Sequence[str]) -> str:
@@ -93,10 +97,12 @@ def first_paths(paths: Sequence[str]) -> str:
 
 
 def ladder_remedy(fault: Fault, clock: str) -> str:
-    """Return advice about a fault in a ladder game, where the season sets the clock.
+    """Return advice for the author of a bot that was at fault in a ladder game.
 
-    Only the advice about timeouts differs from `REMEDIES`: it names the clock of the season
-    instead of the option `--clock`.
+    It is that of `REMEDIES`, except after a timeout: the usual advice names the option `--clock`,
+    but on a ladder the season sets the clock.
+
+    clock  the season's clock, such as "100ms+2s"
     """
     if fault is Fault.TIMEOUT:
         return f"keep to self.clock.deadline(): this season's clock is {clock}"
@@ -112,10 +118,10 @@ LONGEST_LINE = 1000
 
 
 def parse_requirements(text: str) -> list[Requirement]:
-    """Read a requirements.txt, and return the requirements that apply to this Python.
+    """Return the requirements in the text of a requirements.txt that apply to this Python.
 
-    Requirements whose marker excludes this Python or system are left out. Raises BundleError with
-    the number of the line for a line that is no package with versions.
+    Requirements whose marker (`; python_version < "3.12"`) excludes this Python or system are left
+    out. Raises BundleError with the number of the line for a line that is no package with versions.
     """
     requirements = []
     for number, line in _lines(text):
@@ -123,10 +129,10 @@ def parse_requirements(text: str) -> list[Requirement]:
         try:
             requirement = _requirement(line)
             applies = requirement.marker is None or requirement.marker.evaluate()
-        except ValueError as error:
-            why = str(error).partition("\n")[0]
+        except ValueError as error:  # InvalidRequirement is one
+            reason = str(error).partition("\n")[0]
             raise BundleError(
-                f"{where}: {line[:60]!a} is no package such as numpy>=2: {why}"
+                f"{where}: {line[:60]!a} is no package such as numpy>=2: {reason}"
             ) from None
         if requirement.url is not None:
             raise BundleError(f"{where}: {requirement.name} comes from a URL; name a version")
@@ -171,22 +177,29 @@ def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> 
 
     offered  the season's packages, each `name`, which meets any version, or `name==version`
     """
-    offered_packages = {
-        canonicalize_name(package.name): package for package in map(Requirement, offered)
-    }
-    lacking = []
-    for requirement in requirements:
-        name = canonicalize_name(requirement.name)
-        if name in ALWAYS_THERE:
-            continue
-        package = offered_packages.get(name)
-        # At most one version; without any, the package meets every requirement.
-        versions = [pin.version for pin in package.specifier] if package else []
-        if package is None or not all(
-            requirement.specifier.contains(version, prereleases=True) for version in versions
-        ):
-            lacking.append(str(requirement))
-    return lacking
+    offered_packages = {}
+    for text in offered:
+        package = Requirement(text)
+        offered_packages[canonicalize_name(package.name)] = package
+    return [
+        str(requirement)
+        for requirement in requirements
+        if not _is_offered(requirement, offered_packages)
+    ]
+
+
+def _is_offered(requirement: Requirement, offered_packages: Mapping[str, Requirement]) -> bool:
+    """Return True if the packages that a season offers, by their names, meet a requirement."""
+    name = canonicalize_name(requirement.name)
+    if name in ALWAYS_THERE:
+        return True
+    package = offered_packages.get(name)
+    if package is None:
+        return False
+    # A package has at most one version; without any, it meets every requirement.
+    return all(
+        requirement.specifier.contains(pin.version, prereleases=True) for pin in package.specifier
+    )
 
 
 def checked_package(text: str) -> str:
@@ -197,10 +210,12 @@ def checked_package(text: str) -> str:
     """
     with suppress(InvalidRequirement):
         package = _requirement(text)
-        pins = list(package.specifier)
-        is_exact = all(pin.operator == "==" and not pin.version.endswith("*") for pin in pins)
+        versions = list(package.specifier)  # such as ==2.1.0 or >=2
+        is_exact = all(
+            version.operator == "==" and not version.version.endswith("*") for version in versions
+        )
         is_plain = not (package.extras or package.marker or package.url)
-        if is_plain and is_exact and len(pins) < 2:
+        if is_plain and is_exact and len(versions) < 2:
             return canonicalize_name(package.name) + str(package.specifier)
     raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
 

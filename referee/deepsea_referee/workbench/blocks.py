@@ -109,12 +109,11 @@ class GroupSettings(MatchSettings):
         return place % workers
 
     def check_stored_block(self, block: StoredBlock) -> None:
-        """Raise UserError if a stored block has other games or seats than these settings give it.
-
-        Stored games count from 1, the games of the settings from 0.
-        """
+        """Raise UserError if a stored block has other games or line-ups than in these settings."""
+        # Games of the settings count from 0, stored games from 1.
         expected = [(game + 1, self.line_up(game)) for game in self.games_of([block.number])]
-        if [(game.game, game.seats) for game in block.stored_games] != expected:
+        stored = [(game.game, game.seats) for game in block.stored_games]
+        if stored != expected:
             raise UserError(
                 f"block {block.number} of the folder is damaged, its games are not those that "
                 "are played in it: name another folder"
@@ -125,7 +124,7 @@ class GroupSettings(MatchSettings):
         return game_seed(self.seed, self.block_of(game), self.attempt)
 
     def fields_to_match(self) -> dict[str, object]:
-        """Return the settings that a run must share with its folder to continue there."""
+        """Return the settings, by name, that a run must share with a folder to continue there."""
         return {
             "seats": len(self.line_up(0)),
             "rules": {"name": self.rules.name, **self.rules.options()},
@@ -163,12 +162,15 @@ class BlockSettings(GroupSettings):
         blocks: int,
         **others: Any,
     ) -> BlockSettings:
-        """Return the settings of at most `blocks` blocks between bots a and b.
+        """Return the settings of a comparison of bots a and b in at most `blocks` blocks.
 
         field   the bots for the other seats
         seats   the number of seats; None chooses it by the size of the field
-        others  further fields of the settings
+        others  the values of further fields of this class
+
+        Raises UserError if the number of seats is not allowed, or the field has too many bots.
         """
+        # ours, theirs: the indices in `bots` of the copies of a, and of those of b
         bots, line_ups, ours, theirs = seated(a, b, field, seats)
         return cls(
             bots=bots,
@@ -194,14 +196,17 @@ class BlockSettings(GroupSettings):
     def luck_by(self) -> str:
         """The version of the formula that measures the luck; "no" if luck is not measured.
 
-        Blocks that were measured by another version cannot be added up with new ones.
+        It is stored with the blocks, since blocks of different versions cannot be counted together.
         """
-        from deepsea_sdk.coach.formula import VERSION
+        from deepsea_sdk.coach.formula import VERSION  # slow to import, and seldom needed
 
         return VERSION if self.luck_adjusted else "no"
 
     def fields_to_match(self) -> dict[str, object]:
-        """Return the settings of a comparison that a run must share with its folder."""
+        """Return the settings, by name, that a comparison must share with its folder to continue.
+
+        A digest identifies the files of a bot's program.
+        """
         a, b = self.pair
         return {
             "bot_A": a.name,
@@ -275,8 +280,9 @@ class BlockLuck:
         self, line_ups: Sequence[Sequence[int]], ours: Collection[int], theirs: Collection[int]
     ) -> None:
         """`ours` and `theirs` are the indices in the line-ups of the copies of A and of B."""
-        # The weight of a bot's score in the lead: the mean of all seats of A less that of B.
-        self._share = {
+        # The lead is the mean score of all seats of A minus that of all seats of B, so each score
+        # of A is weighted by 1 / (seats of A), each of B by -1 / (seats of B).
+        self._weights = {
             bot: sign / sum(bot in side for line_up in line_ups for bot in line_up)
             for side, sign in ((ours, 1), (theirs, -1))
             for bot in side
@@ -284,19 +290,19 @@ class BlockLuck:
         self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
         """The limit of the luck of a block, in placement score."""
 
-    def of(self, played: PlayedBlock) -> Luck:
-        """Return the luck of A in a block, in placement score.
+    def measure(self, played: PlayedBlock) -> Luck:
+        """Return how far luck has moved the lead of A over B in a block, in placement score.
 
-        The first value is limited to at most `bound`, the second one to at least `-bound`.
+        There are two sums of it: the first is never above `bound`, the second never below `-bound`.
         """
-        # Seldom needed.
-        from deepsea_sdk.coach.formula import chance_sum, formula
+        from deepsea_sdk.coach.formula import chance_sum, formula  # slow to import, seldom needed
 
-        games = [
-            (replay(record), [self._share.get(bot, 0.0) for bot in result.seats])
-            for result, record in played
-        ]
-        return chance_sum(games, self.bound, formula)
+        weighted_games = []
+        for result, record in played:
+            # Bots of the field, in the other seats, do not count for the lead.
+            weights = [self._weights.get(bot, 0.0) for bot in result.seats]
+            weighted_games.append((replay(record), weights))
+        return chance_sum(weighted_games, self.bound, formula)
 
 
 class CompareGames:
@@ -348,16 +354,18 @@ class CompareGames:
         Raises UserError for a bot that cannot be started or imported.
         """
 
-        def count(number: int, played: PlayedBlock) -> bool:
-            luck = None if self._luck is None else self._luck.of(played)
+        def count_block(number: int, played: PlayedBlock) -> bool:
+            """Count and store a block; return True to stop."""
+            luck = None if self._luck is None else self._luck.measure(played)
             self.comparison.add([result for result, _ in played], luck)
             self._save_block(number, played, {} if luck is None else {"luck": luck})
-            enough = on_block(played) is True
-            return enough or (self.settings.until_decided and self.comparison.verdict is not None)
+            if on_block(played) is True:
+                return True
+            return self.settings.until_decided and self.comparison.verdict is not None
 
         if not self.left:
             return False
-        return play_blocks(self.settings, count, workers=workers, in_process=in_process)
+        return play_blocks(self.settings, count_block, workers=workers, in_process=in_process)
 
 
 class _EndOfBlocks(Exception):
@@ -381,18 +389,23 @@ def play_blocks(
     """
     for attempt in range(ATTEMPTS):
         settings = replace(settings, attempt=attempt)
-        in_order = _BlockCollector(settings.blocks, settings.size, settings.block_of, on_block)
-        on_game, on_void = in_order.add, in_order.leave_out
+        collector = _BlockCollector(settings.blocks, settings.size, settings.block_of, on_block)
         try:
-            if play(
-                settings, workers, on_game, on_void, in_process=in_process, replay=True
-            ).interrupted:
-                return True
+            result = play(
+                settings,
+                workers,
+                collector.add,
+                collector.leave_out,
+                in_process=in_process,
+                replay=True,
+            )
         except _EndOfBlocks:
             break
-        if not in_order.void:
+        if result.interrupted:
+            return True
+        if not collector.void:
             break
-        settings = replace(settings, part=tuple(settings.games_of(in_order.void)))
+        settings = replace(settings, part=tuple(settings.games_of(collector.void)))
     return False
 
 
@@ -411,7 +424,8 @@ class _BlockCollector:
         on_block: OnBlock,
     ) -> None:
         self._blocks = iter(blocks)
-        self._next = next(self._blocks, None)
+        self._next_block = next(self._blocks, None)
+        """The block to be reported next; None once all are reported."""
         self._size = size
         self._block_of = block_of
         self._on_block = on_block
@@ -429,16 +443,26 @@ class _BlockCollector:
         self._add(void.game - 1, None)
 
     def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
-        """Add a game (None if it is void), and report all blocks that are complete and next."""
+        """Add a game, and report the next block, and those after it, as far as they are complete.
+
+        Raises _EndOfBlocks, which ends the match, if the receiver of the blocks wants no more.
+
+        number  the number of the game, from 0
+        game    None for a void game, because of which its block is not reported
+        """
         self._games.setdefault(self._block_of(number), []).append(game)
-        while self._next is not None and len(self._games.get(self._next, ())) == self._size:
-            block, self._next = self._next, next(self._blocks, None)
+        while (block := self._next_block) is not None and self._is_complete(block):
+            self._next_block = next(self._blocks, None)
             games = [game for game in self._games.pop(block) if game is not None]
             games.sort(key=lambda game: game[0].game)  # workers end their games in any order
             if len(games) < self._size:
                 self.void.append(block)
             elif self._on_block(block, games):
                 raise _EndOfBlocks
+
+    def _is_complete(self, block: int) -> bool:
+        """Return True if all games of a block have ended."""
+        return len(self._games.get(block, ())) == self._size
 
 
 # ----- The folder of a comparison or a ranking
@@ -451,11 +475,15 @@ def stored_seed(folder: Path, kind: str = "comparison") -> str | None:
     """Return the seed of the earlier run in a folder, or None if there is no run.
 
     A damaged file also gives None: its error is reported when the folder is opened.
+
+    kind  the name of the folder's file, without its suffix
     """
     try:
         lines = _whole_lines(folder / f"{kind}.jsonl")
-        head = msgspec.json.decode(lines[0], type=dict[str, Any]) if lines else {}
-        return str(head["seed"]) if head else None
+        if not lines:
+            return None
+        settings = msgspec.json.decode(lines[0], type=dict[str, Any])
+        return str(settings["seed"])
     except (OSError, ValueError, KeyError, RecursionError):
         return None
 
@@ -541,28 +569,32 @@ class ComparisonFolder(FolderWriter):
 
         Raises UserError if the folder is damaged or in use, or has a run with other settings.
         """
-        self._head = {"format": f"deepsea-{kind}/1", **settings}
+        self._settings = {"format": f"deepsea-{kind}/1", **settings}
+        """The settings, which are the first line of the file."""
         self._path = folder / f"{kind}.jsonl"
         self.blocks: list[StoredBlock] = []
         """The blocks of earlier runs."""
         super().__init__(folder, bots)
 
     def _open(self) -> None:
-        """Read the blocks of earlier runs, or begin a new file; drop a torn last line."""
-        path, head = self._path, self._head
+        """Open the file for new blocks: read those of earlier runs, or begin a new file.
+
+        The first line has the settings, each other line a block. A torn last line is dropped.
+        Raises UserError if the file is damaged, or was begun with other settings.
+        """
+        path = self._path
         lines = _whole_lines(path) if path.exists() else []
         if lines:
             try:
-                _refuse_other_settings(
-                    path.parent, msgspec.json.decode(lines[0], type=dict[str, Any]), head
-                )
+                stored_settings = msgspec.json.decode(lines[0], type=dict[str, Any])
+                _refuse_other_settings(path.parent, stored_settings, self._settings)
                 self.blocks = _blocks(lines[1:])
             except (ValueError, KeyError, RecursionError) as error:
                 raise UserError(f"{path} is damaged ({error}): name another folder") from None
             os.truncate(path, sum(len(line) for line in lines))
         else:
             refuse_match_folder(path.parent)
-            write_atomically(path, json.dumps(head, ensure_ascii=False) + "\n")
+            write_atomically(path, json.dumps(self._settings, ensure_ascii=False) + "\n")
         self._file = path.open("ab")
 
     def _close(self) -> None:
@@ -598,37 +630,49 @@ class ComparisonFolder(FolderWriter):
         games: Sequence[tuple[GameResult, GameRecord]],
         fields: Mapping[str, Any],
     ) -> None:
-        """Write the records of a block, then its line, which promises that the records exist."""
+        """Write the records of a block, and then its line, which promises that the records exist.
+
+        fields  further fields of `StoredBlock`
+        """
         for result, record in games:
             write_atomically(self.record_of(result), record.to_json())
-        self._file.write(block_line(number, (result for result, _ in games), fields) + b"\n")
+        results = [result for result, _record in games]
+        self._file.write(block_line(number, results, fields) + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
 
 def open_folder(
-    opened: ExitStack,
+    stack: ExitStack,
     out: Path | None,
     settings: Mapping[str, Any],
     kind: str,
     bots: Iterable[BotSpec] = (),
 ) -> ComparisonFolder | None:
-    """Open the folder `out`, to be closed by the exit stack `opened`; return None if `out` is None.
+    """Open a folder for the blocks of a run; return None if nothing is to be stored.
 
-    The other arguments, and the errors, are those of `ComparisonFolder`.
+    stack     closes the folder at its end
+    out       the folder; None to store nothing
+    settings  the settings that all runs in the folder must have in common, by name
+    kind      the name of the file without its suffix
+    bots      the bots that play, whose arguments are stored beside the records
+
+    Raises UserError if the folder is damaged or in use, or has a run with other settings.
     """
     if out is None:
         return None
-    return opened.enter_context(ComparisonFolder(out, settings, kind, bots))
+    return stack.enter_context(ComparisonFolder(out, settings, kind, bots))
 
 
 def _blocks(lines: Iterable[bytes]) -> list[StoredBlock]:
     """Return the blocks of these lines. Raises ValueError for a damaged or a repeated block."""
     blocks: dict[int, StoredBlock] = {}
-    for block in map(read_block, lines):
-        if blocks.setdefault(block.number, block) is not block:
+    for line in lines:
+        block = read_block(line)
+        if block.number in blocks:
             raise ValueError(f"block {block.number} is there twice")
-    return [*blocks.values()]
+        blocks[block.number] = block
+    return list(blocks.values())
 
 
 def _whole_lines(path: Path) -> list[bytes]:
@@ -639,24 +683,32 @@ def _whole_lines(path: Path) -> list[bytes]:
 def _refuse_other_settings(
     folder: Path, stored: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> None:
-    """Raise UserError that names the first difference between stored settings and those of now.
+    """Raise UserError if the settings of a run are not those that its folder has stored.
 
-    Raises KeyError for a setting that is not stored.
+    The error names the first difference. Raises KeyError for a setting that is not stored.
     """
-    for key, value in settings.items():
-        setting, before, now = key.replace("_", " "), stored[key], value
-        if before == now:
-            continue
-        if isinstance(now, Mapping) and isinstance(before, Mapping):
-            # A setting with parts, such as the rules: name the part that differs.
-            part = next(name for name in [*now, *before] if before.get(name) != now.get(name))
-            before, now = before.get(part), now.get(part)
-            if part != "name":
-                setting = f"{setting}, {part}"
-        change = f"{setting} was {quoted(before, _SHOWN)} and is {quoted(now, _SHOWN)} now"
-        if setting.startswith("program"):
-            change = f"{setting} changed since the games were played"
-        raise UserError(
-            f"the folder {str(folder)!r} holds another comparison: {change}; "
-            "name another folder, or ask for the same"
-        )
+    for name, value in settings.items():
+        if stored[name] != value:
+            raise UserError(
+                f"the folder {str(folder)!r} holds another comparison: "
+                f"{_change_text(name, stored[name], value)}; "
+                "name another folder, or ask for the same"
+            )
+
+
+def _change_text(name: str, before: object, now: object) -> str:
+    """Describe for a person how a setting has changed.
+
+    name         the name of the setting
+    before, now  its stored value, and its value in this run
+    """
+    setting = name.replace("_", " ")
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        # A setting with parts, such as the rules: name the first part that differs.
+        part = next(key for key in [*now, *before] if before.get(key) != now.get(key))
+        before, now = before.get(part), now.get(part)
+        if part != "name":
+            setting = f"{setting}, {part}"
+    if setting.startswith("program"):  # its value is a digest, which tells a person nothing
+        return f"{setting} changed since the games were played"
+    return f"{setting} was {quoted(before, _SHOWN)} and is {quoted(now, _SHOWN)} now"

@@ -195,24 +195,26 @@ class _Examination:
     async def presets(self, rules: Sequence[RuleSet]) -> list[CheckResult]:
         """Play each preset with every number of seats, and return one result for each preset.
 
-        The first round always has a game of each preset, with different numbers of seats. Later
+        In the first round, each preset is played once, with different numbers of seats. Later
         rounds change the number of seats, and end when two fifths of the time are used up. A preset
         in which the bot was at fault is not played again.
         """
         deadline_us = self.time.now_us() + self.time_us * 2 // 5
-        sizes = range(MIN_PLAYERS, MAX_PLAYERS + 1)
+        seat_counts = range(MIN_PLAYERS, MAX_PLAYERS + 1)
+        # For each preset the number of the bot's decisions, by the number of seats.
         decision_counts: dict[str, dict[int, int]] = {preset.name: {} for preset in rules}
         failures: dict[str, CheckResult] = {}
-        for turn in range(len(sizes)):
-            for number, preset in enumerate(rules):
-                if preset.name in failures or (turn and self.time.now_us() > deadline_us):
+        for round_number in range(len(seat_counts)):
+            for index, preset in enumerate(rules):
+                is_late = round_number > 0 and self.time.now_us() > deadline_us
+                if preset.name in failures or is_late:
                     continue
-                size = sizes[(turn + number) % len(sizes)]
-                outcome = await self._preset(preset, size)
+                seats = seat_counts[(round_number + index) % len(seat_counts)]
+                outcome = await self._preset(preset, seats)
                 if isinstance(outcome, CheckResult):
                     failures[preset.name] = outcome
                 else:
-                    decision_counts[preset.name][size] = outcome
+                    decision_counts[preset.name][seats] = outcome
         return [
             failures.get(name) or _passed(f"rules {name}", _no_fault(counts))
             for name, counts in decision_counts.items()
@@ -221,37 +223,39 @@ class _Examination:
     async def _preset(self, rules: RuleSet, players: int) -> CheckResult | int:
         """Play a game; return the number of the bot's decisions, or a failure with its first fault.
 
-        The game also counts for the checks of the clock and of the bot's play.
+        What the later checks `clock` and `play` report is collected here, too.
+
+        players  the number of seats
         """
         self.check = name = f"rules {rules.name}"
-        seat = players % 3 % players  # the first, a middle or the last one, by the number of seats
+        seat = _tested_seat(players)
         played, faults, decisions = await self._play(rules, players, seat)
         self.games += 1
         self.points += played.record.points[seat]
-        fresh = RefereedGame(Game(rules, players, played.record.seed), "", self.control)
-        if not _decides_like_default_bot(fresh, played.record, seat, len(decisions)):
+        new_game = RefereedGame(Game(rules, players, played.record.seed), "", self.control)
+        if not _decides_like_default_bot(new_game, played.record, seat, len(decisions)):
             self.plays_default = False
         self.times_us += [decision.us for decision in decisions]
         self.timeouts += [fault for fault in faults if fault.fault is Fault.TIMEOUT]
-        for fault in faults:
-            self.is_sound = False
-            found = f"with {players} seats, decision {fault.decision}: {fault.explanation()}"
-            return _failed(name, found, REMEDIES[fault.fault], fault.error)
-        return len(decisions)
+        if not faults:
+            return len(decisions)
+        self.is_sound = False
+        first = faults[0]
+        found = f"with {players} seats, decision {first.decision}: {first.explanation()}"
+        return _failed(name, found, REMEDIES[first.fault], first.error)
 
     def clock(self) -> list[CheckResult]:
         """Check the times of the bot's decisions in the games of `presets`.
 
-        Returns one result: a failure after a timeout, advice if decisions drew on the bank. The
-        list is empty if the bot made no decision.
+        Returns one result: a failure after a timeout, advice if decisions took longer than the
+        budget and so drew on the bank. The list is empty if the bot made no decision.
         """
         if not self.times_us:
             return []
-        slowest, median = max(self.times_us), statistics.median_low(self.times_us)
-        budget_us = self.control.budget_us
-        over_budget = sum(us > budget_us for us in self.times_us)
+        slowest_us, median_us = max(self.times_us), statistics.median_low(self.times_us)
+        over_budget = sum(us > self.control.budget_us for us in self.times_us)
         found = (
-            f"median {median / 1000:.1f} ms, slowest {slowest / 1000:.1f} ms, "
+            f"median {median_us / 1000:.1f} ms, slowest {slowest_us / 1000:.1f} ms, "
             f"the clock is {self.control.format()}"
         )
         if self.timeouts:
@@ -263,7 +267,7 @@ class _Examination:
         return [_passed("clock", found)]
 
     def play(self) -> list[CheckResult]:
-        """Give advice if a bot without faults scored no points in all games of `presets`.
+        """Return advice if the bot has scored no points in the games of `presets`, without a fault.
 
         The list is empty otherwise.
         """
@@ -279,29 +283,32 @@ class _Examination:
     async def late_answer(self) -> CheckResult:
         """Treat one answer as a timeout: the bot must continue and answer the next requests."""
         self.check = name = "late answer"
-        _, faults, decisions = await self._play(
+        _game, faults, decisions = await self._play(
             PRESETS[DEFAULT], players=2, seat=0, wrap_session=LateAnswerSession
         )
-        other_faults = [fault for fault in faults if fault.came != LateAnswerSession.MESSAGE]
-        if other_faults:
-            found = f"after a timeout: {other_faults[0].explanation()}"
-            remedy = "answer every request, also after on_fault: a fault does not end the game"
-            if not self.is_sound:
-                remedy = REMEDIES[other_faults[0].fault]
-            return _failed(name, found, remedy, other_faults[0].error)
+        own_faults = [fault for fault in faults if fault.came != LateAnswerSession.MESSAGE]
+        if own_faults:
+            first = own_faults[0]
+            found = f"after a timeout: {first.explanation()}"
+            if self.is_sound:  # it had no fault in other games: the timeout is the cause
+                remedy = "answer every request, also after on_fault: a fault does not end the game"
+            else:
+                remedy = REMEDIES[first.fault]
+            return _failed(name, found, remedy, first.error)
         answered = len(decisions) - len(faults)
         return _passed(name, f"after a deliberate timeout it answered the next {answered} requests")
 
     async def dropped_connection(self) -> CheckResult:
-        """Drop the connection during a game: the program must exit, and start again."""
+        """Drop the connection during a game: the program must exit, and play once started again."""
         self.check = name = "dropped connection"
         process = await self.pool.ready(FIRST)
         await self._play(PRESETS[DEFAULT], players=2, seat=0, wrap_session=DroppedSession)
-        end = await process.exit_text()
+        exit_text = await process.exit_text()  # waits for the exit, for a short time
         if process.running:
             remedy = "end the program when the stream ends, as deepsea_sdk.run does"
-            return _failed(name, f"{end} after the connection was dropped", remedy)
-        _, faults, _ = await self._play(PRESETS[DEFAULT], players=2, seat=0)
+            return _failed(name, f"{exit_text} after the connection was dropped", remedy)
+        # The pool starts the program again for the next game.
+        _game, faults, _decisions = await self._play(PRESETS[DEFAULT], players=2, seat=0)
         if faults:
             found = f"restarted: {faults[0].explanation()}"
             remedy = REMEDIES[faults[0].fault]
@@ -342,15 +349,21 @@ class _Examination:
     async def _first_difference_to_fresh_process(
         self, control: TimeControl | None = None
     ) -> int | None:
-        """Play a game after another one and in a fresh process, and compare the decisions.
+        """Play a game in a process that has played before, and in a fresh one, and compare them.
 
         Returns the index of the first decision of the bot that differs, or None if all are equal.
+
+        control  the clock; None for that of the checks
         """
+        # The result of this game does not matter: it gives the process something to forget.
         await self._decisions(next(self.numbers), control)
         number = next(self.numbers)
-        after_another = await self._decisions(number, control)
-        await self.pool.dismiss_others(0)
-        return _first_difference(after_another, await self._decisions(number, control))
+        decisions_after_a_game = await self._decisions(number, control)
+        # The pool never plays the same game twice in one process. With all others ended, it must
+        # start a new one.
+        await self.pool.dismiss_others(bot=0)
+        decisions_when_fresh = await self._decisions(number, control)
+        return _first_difference(decisions_after_a_game, decisions_when_fresh)
 
     async def _uses_all_its_time(self) -> bool:
         """Return True if the bot thinks longer when it has more time.
@@ -360,8 +373,9 @@ class _Examination:
         """
         if statistics.median_low(self.times_us) < QUICK_US:
             return False
-        slow = await self._decisions(next(self.numbers), _longer(self.control, MORE_TIME))
-        median_us = statistics.median_low([decision.us for decision in slow] or [0])
+        longer_clock = _longer(self.control, MORE_TIME)
+        decisions = await self._decisions(next(self.numbers), longer_clock)
+        median_us = statistics.median_low([decision.us for decision in decisions] or [0])
         return median_us > 2 * statistics.median_low(self.times_us)
 
     async def tables(self, count: int, declare: str) -> CheckResult:
@@ -425,12 +439,13 @@ class _Examination:
     async def _decisions(
         self, number: int, control: TimeControl | None = None, games_at_once: int = 1
     ) -> list[Decision]:
-        """Play the game with this number with the bot in the first of two seats.
+        """Play a game with the bot in the first of two seats, and return the bot's decisions.
 
-        Returns the bot's decisions. `games_at_once` is the number of games that run at the same
-        time, this one included.
+        number         the number of the game, from which its seed follows
+        control        the clock; None for that of the checks
+        games_at_once  the number of games that run at the same time, this one included
         """
-        _, _, decisions = await self._play(
+        _game, _faults, decisions = await self._play(
             PRESETS[DEFAULT],
             players=2,
             seat=0,
@@ -465,30 +480,37 @@ class _Examination:
         """
 
         async def play_once() -> tuple[PlayedGame, list[FaultReport], list[Decision]]:
-            """Play one game; the seats without the bot get random players."""
-            count = next(self.numbers)
-            game = Game(rules, players, game_seed(SEED, number or count))
-            seats: dict[int, Callable[[Session], AskedSeat]] = {
-                other: partial(RandomSeat, game, other) for other in range(players) if other != seat
-            }
-            tested_seats: list[TimeLimitedSeat] = []
+            """Play the game once; each call gets another id."""
+            new_number = next(self.numbers)
+            game = Game(rules, players, game_seed(SEED, number or new_number))
+            tested_seats: list[TimeLimitedSeat] = []  # the seat of the bot, once the game begins
 
             def limit_time(session: Session) -> AskedSeat:
                 bot = session if wrap_session is None else wrap_session(session)
                 limit_us = max(0, self.time_us // GAMES_IN_TIME * games_at_once)
-                tested_seats.append(TimeLimitedSeat(bot, RandomSeat(game, seat), limit_us))
-                return tested_seats[-1]
+                tested_seat = TimeLimitedSeat(bot, RandomSeat(game, seat), limit_us)
+                tested_seats.append(tested_seat)
+                return tested_seat
 
-            seats[seat] = limit_time
-            refereed = RefereedGame(game, f"check-{count:03}", control or self.control)
+            # Who is asked in each seat: `play_game` wants a function of the bot's session.
+            players_of_seats: dict[int, Callable[[Session], AskedSeat]] = {seat: limit_time}
+            for other_seat in range(players):
+                if other_seat != seat:
+                    players_of_seats[other_seat] = partial(RandomSeat, game, other_seat)
+            refereed = RefereedGame(game, f"check-{new_number:03}", control or self.control)
             # A fault that a wrapper provokes on purpose is not the bot's.
             blamed = [seat] if wrap_session is None else []
-            with self.pool.table([0] * players, game.seed) as slots:
-                played = await play_game(refereed, self.pool, slots, seats, blamed=blamed)
+            line_up = [0] * players  # the bot is the only one of the pool
+            with self.pool.table(line_up, game.seed) as slots:
+                played = await play_game(
+                    refereed, self.pool, slots, players_of_seats, blamed=blamed
+                )
             self.on_game(self.check)
             decisions = [decision for decision in played.record.decisions if decision.seat == seat]
             faults = [fault for fault in played.faults if fault.seat == seat]
-            return played, faults, decisions[: tested_seats[-1].requests]
+            # After these requests, a random player has decided.
+            own_decisions = decisions[: tested_seats[-1].requests]
+            return played, faults, own_decisions
 
         try:
             return await play_once()
@@ -496,33 +518,44 @@ class _Examination:
             return await play_once()
 
 
-def _no_fault(decisions: Mapping[int, int]) -> str:
-    """Describe games without a fault; `decisions` is the number of decisions by number of seats."""
-    sizes = sorted(decisions)
-    several = f"{MIN_PLAYERS} to {MAX_PLAYERS}"
-    if len(sizes) < MAX_PLAYERS - MIN_PLAYERS + 1:
-        several = ", ".join(map(str, sizes)) + " (the bot is slow: other sizes were left out)"
-    return f"{sum(decisions.values())} decisions in games of {several}, no fault"
+def _tested_seat(players: int) -> int:
+    """Return the seat of the bot in a game: the first, a middle or the last one.
 
-
-def _longer(control: TimeControl, times: int) -> TimeControl:
-    """Return a clock with up to `times` times the budget and the bank of another one.
-
-    The factor is smaller if the sum would exceed the longest allowed time.
+    It differs between games with different numbers of seats.
     """
-    limits = (control.budget_us, control.bank_us)
-    times = max(1, min(times, LONGEST_US // sum(limits)))
-    return TimeControl(*(times * us for us in limits))
+    return players % 3 % players
+
+
+def _no_fault(decision_counts: Mapping[int, int]) -> str:
+    """Describe for the author the games of a preset in which the bot was never at fault.
+
+    decision_counts  the number of the bot's decisions, by the number of seats
+    """
+    seat_counts = f"{MIN_PLAYERS} to {MAX_PLAYERS}"
+    if len(decision_counts) < MAX_PLAYERS - MIN_PLAYERS + 1:
+        played = ", ".join(map(str, sorted(decision_counts)))
+        seat_counts = f"{played} (the bot is slow: other sizes were left out)"
+    return f"{sum(decision_counts.values())} decisions in games of {seat_counts}, no fault"
+
+
+def _longer(control: TimeControl, factor: int) -> TimeControl:
+    """Return a clock with `factor` times the budget and `factor` times the bank of another one.
+
+    The factor is smaller if their sum would exceed the longest allowed time.
+    """
+    largest_factor = LONGEST_US // (control.budget_us + control.bank_us)
+    factor = max(1, min(factor, largest_factor))
+    return TimeControl(factor * control.budget_us, factor * control.bank_us)
 
 
 def _first_difference(first: Sequence[Decision], second: Sequence[Decision]) -> int | None:
-    """Return the index of the first action in which a seat's decisions in two games differ.
+    """Return the index of the first decision in which a seat acts differently in two games.
 
     Returns None if there is none. The lengths are not compared: as long as all decisions of a seat
     are the same, so is the rest of the game.
     """
-    for index, (a, b) in enumerate(zip(first, second, strict=False)):
-        if a.action != b.action:
+    for index, (decision, other) in enumerate(zip(first, second, strict=False)):
+        if decision.action != other.action:
             return index
     return None
 
@@ -530,7 +563,7 @@ def _first_difference(first: Sequence[Decision], second: Sequence[Decision]) -> 
 def _decides_like_default_bot(
     refereed: RefereedGame, record: GameRecord, seat: int, decisions: int
 ) -> bool:
-    """Return True if a seat decided like a Python bot that overrides no method.
+    """Return True if a seat of a recorded game decided like a Python bot that overrides no method.
 
     refereed   the same game before its first decision; the recorded decisions are played in it
     decisions  how many of the seat's decisions are compared, from the first one
@@ -541,7 +574,8 @@ def _decides_like_default_bot(
         refereed.game.pending()  # rolls the dice if that is due
         if decision.seat == seat and compared < decisions:
             compared += 1
-            if default_bot.decide(refereed.game.view(seat)) != decision.action:
+            default_action = default_bot.decide(refereed.game.view(seat))
+            if decision.action != default_action:
                 return False
         refereed.repeat(decision)
     return True
@@ -561,20 +595,22 @@ class RandomSeat:
 
     def __init__(self, game: Game, seat: int, _session: object = None) -> None:
         self._game = game
-        self._chance = Stream(bytes.fromhex(game.commitment), f"random/{seat}")
+        self._random = Stream(bytes.fromhex(game.commitment), f"random/{seat}")
 
     def send(self, message: bytes) -> None:
         """Ignore the message: this seat needs no knowledge of the game."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Choose an action for the pending question, and pass it to `on_answer` a little later.
+        """Choose a random action, and pass it to `on_answer` in the next pass of the event loop.
 
-        The request itself is not read. Returns 0 as the request's id, which nobody needs here.
+        The request and the time are not read: the question is that which the game asks now.
+        Returns 0 as the id of the request, by which nobody refers to it.
         """
         question = self._game.pending()
         assert question is not None
-        action = question.legal[self._chance.uniform(len(question.legal))]
-        asyncio.get_running_loop().call_soon(on_answer, TimedAnswer(action, 0))
+        index = self._random.uniform(len(question.legal))
+        answer = TimedAnswer(question.legal[index], 0)
+        asyncio.get_running_loop().call_soon(on_answer, answer)
         return 0
 
 
@@ -596,17 +632,20 @@ class TimeLimitedSeat:
         self._session.send(message)
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask the bot, or the substitute once the bot's time is used up."""
+        """Ask the bot, or the substitute once the bot's time is used up.
+
+        Returns the id of the request.
+        """
         if self._remaining_us < 0:
             return self._substitute.ask(request, time_left, on_answer)
         self.requests += 1
 
-        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+        def charge_and_report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             if isinstance(outcome, TimedAnswer):
                 self._remaining_us -= outcome.wall_us
             on_answer(outcome)
 
-        return self._session.ask(request, time_left, report)
+        return self._session.ask(request, time_left, charge_and_report)
 
 
 # Sessions that are disturbed on purpose
@@ -651,32 +690,41 @@ class LateAnswerSession(DisturbedSession):
     """
 
     MESSAGE = "a timeout on purpose"
-    _late_us = 0
-    """The time that the bot was promised for the disturbed request; 0 for all other requests."""
+    _promised_us = 0
+    """The time that the bot was promised for a request that was just disturbed; else 0."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Forward a request; the one after the timeout has more time, and is not charged."""
-        late_us, self._late_us = self._late_us, 0
-        if not late_us:
-            return super().ask(request, time_left, on_answer)
+        """Forward a request; the one after the timeout has more time, and is not charged.
 
-        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+        The bot may still work on the disturbed request, so its time is added to that of this one.
+        """
+        promised_us = self._promised_us
+        if promised_us == 0:
+            return super().ask(request, time_left, on_answer)
+        self._promised_us = 0
+
+        def report_without_time(outcome: TimedAnswer | BotFault | RefereeError) -> None:
             on_answer(outcome._replace(us=0) if isinstance(outcome, TimedAnswer) else outcome)
 
         self._requests += 1
-        return self._session.ask(request, TimeLeft(late_us + sum(time_left), 0), report)
+        longer = TimeLeft(promised_us + sum(time_left), 0)
+        return self._session.ask(request, longer, report_without_time)
 
     def disturb(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Ask without any time; report a timeout unless the bot does something worse."""
-        self._late_us = sum(time_left)
-        timeout = BotFault(Fault.TIMEOUT, self.MESSAGE, self._late_us)
+        """Send a request for which the session allows no time, and report a timeout.
 
-        def report(outcome: TimedAnswer | BotFault | RefereeError) -> None:
-            crashed = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
-            on_answer(outcome if crashed else timeout)
+        Another fault of the bot, such as a crash, is reported as it is.
+        """
+        self._promised_us = sum(time_left)
+        timeout = BotFault(Fault.TIMEOUT, self.MESSAGE, self._promised_us)
 
-        # The session's own timer runs from the write on: no notice is sent before the request.
-        return self._session.ask(request, NO_TIME, report)
+        def report_timeout(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+            is_other_fault = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
+            on_answer(outcome if is_other_fault else timeout)
+
+        # The session's timer begins once the request was written: so the bot receives the request
+        # before the notice of its timeout.
+        return self._session.ask(request, NO_TIME, report_timeout)
 
 
 class DroppedSession(DisturbedSession):

@@ -94,15 +94,16 @@ class Comparison:
         return f"<Comparison, {self._facts}: A leads B by {mean} in {interval}>"
 
     def _repr_html_(self) -> str:
-        """Return a table as HTML, for a notebook."""
-        leads = (("placement score", self.placement, 3), ("points", self.points, 1))
+        """Return a table of the means of A and B and their differences as HTML, for a notebook."""
+        (score_a, points_a), (score_b, points_b) = self.means
+        heading = ("", "A", "B", "difference", "interval")
         rows = [
-            (name, *(f"{side[i]:.{digits}f}" for side in self.means), *_as_text(lead, digits))
-            for i, (name, lead, digits) in enumerate(leads)
+            ("placement score", f"{score_a:.3f}", f"{score_b:.3f}", *_as_text(self.placement, 3))
         ]
         if self.adjusted is not None:
-            rows.insert(1, ("without luck", "", "", *_as_text(self.adjusted, 3)))
-        return html_table(self._facts, ("", "A", "B", "difference", "interval"), rows)
+            rows.append(("without luck", "", "", *_as_text(self.adjusted, 3)))
+        rows.append(("points", f"{points_a:.1f}", f"{points_b:.1f}", *_as_text(self.points, 1)))
+        return html_table(self._facts, heading, rows)
 
     @property
     def _facts(self) -> str:
@@ -133,13 +134,16 @@ class Comparison:
 
     @property
     def is_just_decided(self) -> bool:
-        """Return True if the last block has decided which bot is the stronger one."""
+        """Return True if the newest block has decided which bot is the stronger one.
+
+        The interval of the lead excludes 0 then, and still included it before that block.
+        """
         if self.verdict not in ("A", "B"):
             return False
         if len(self._history) < 2:
             return True
-        before = self._history[-2]
-        return before.low <= 0 <= before.high
+        previous = self._history[-2]
+        return previous.low <= 0 <= previous.high
 
     def add(self, games: Sequence[GameResult], luck: Luck | None = None) -> None:
         """Add the games of one block, which count as a single observation.
@@ -186,9 +190,10 @@ class Comparison:
 
     @property
     def history(self) -> list[LeadPoint]:
-        """The deciding lead after each block, thinned out evenly to at most `MOST_POINTS` points.
+        """The deciding lead after each block, for a chart.
 
-        The last point is always that of the newest block.
+        With more than `MOST_POINTS` blocks, only every second one is in it, or every third one and
+        so on. The last point is always that of the newest block.
         """
         step = max(1, math.ceil(self.blocks / MOST_POINTS))
         first = (self.blocks - 1) % step  # so that the newest block is a multiple of `step` away
@@ -196,7 +201,10 @@ class Comparison:
 
     @property
     def verdict(self) -> Verdict | None:
-        """The verdict with confidence 1 - alpha: "A", "B", or "same"; None while undecided."""
+        """The verdict with confidence 1 - alpha; None while undecided.
+
+        "A" or "B" is the stronger bot; "same" means that they differ by at most the margin.
+        """
         if not self.blocks:
             return None
         interval = self.deciding.interval
@@ -209,17 +217,17 @@ class Comparison:
         """A forecast of the total number of blocks until the verdict.
 
         None if there is a verdict already, or if there are too few blocks for a forecast.
-
-        The half width of the interval falls with the square root of the number of blocks. If the
-        mean stays as it is, the interval excludes 0 once its half width is below the mean, and lies
-        within the margin once its half width is below the distance of the mean from the margin.
         """
         if self.blocks < FEWEST_TO_FORECAST or self.verdict is not None:
             return None
         low, high = self.deciding.interval
-        mean = abs(self.deciding.mean)
         half_width = (high - low) / 2
-        ratio = half_width / max(mean, self._margin - mean)
+        mean = abs(self.deciding.mean)  # assumed to stay as it is
+        # The verdict comes once the interval excludes 0 ("A" or "B"), or lies within the margin
+        # ("same"), whichever allows the larger half width.
+        sufficient_half_width = max(mean, self._margin - mean)
+        # The half width falls with the square root of the number of blocks.
+        ratio = half_width / sufficient_half_width
         return max(self.blocks + 1, round(self.blocks * ratio**2))
 
 
@@ -234,22 +242,25 @@ def largest_lead(
 ) -> float:
     """Return the largest possible lead of one side in a block, in placement score.
 
-    That is its lead if its bots have the best placements in all games, and the bots of the other
-    side the worst ones.
+    That is its lead if in all games its bots have the best placements, and those of the other side
+    the worst ones.
 
     line_ups      the games of a block, each with the index of the bot in each seat
     ours, theirs  the indices of the bots of the two sides
     """
-    best: list[float] = []
-    worst: list[float] = []
+    our_best_scores: list[float] = []
+    their_worst_scores: list[float] = []
     for line_up in line_ups:
-        others = len(line_up) - 1
         our_seats = sum(bot in ours for bot in line_up)
         their_seats = sum(bot in theirs for bot in line_up)
-        # A placement score is the share of the other seats that are behind.
-        best += [(others - rank) / others for rank in range(our_seats)]
-        worst += [rank / others for rank in range(their_seats)]
-    return sum(best) / len(best) - sum(worst) / len(worst)
+        # A placement score is the share of the other seats that are behind: 1 for the first place,
+        # 0 for the last one.
+        others = len(line_up) - 1
+        our_best_scores += [(others - place) / others for place in range(our_seats)]
+        their_worst_scores += [place / others for place in range(their_seats)]
+    our_mean = sum(our_best_scores) / len(our_best_scores)
+    their_mean = sum(their_worst_scores) / len(their_worst_scores)
+    return our_mean - their_mean
 
 
 # How the lead changes as blocks come in

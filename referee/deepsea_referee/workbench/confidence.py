@@ -77,9 +77,10 @@ class Elo(NamedTuple):
 
 
 def elo_of(score: float) -> float:
-    """Return the Elo points by which a bot with this score in games of two is above its opponents.
+    """Return the Elo points by which a bot is above opponents against which it has this score.
 
-    The result is infinite for the scores 0 and 1.
+    The score is the mean placement score in games of two seats: 1 for a win, 0.5 for a tie. The
+    result is infinite for the scores 0 and 1.
     """
     if 0 < score < 1:
         return 400 * math.log10(score / (1 - score))
@@ -94,14 +95,17 @@ def elo_difference(mean: float, interval: Interval, middle: float = 0.5, bots: i
     middle    the mean of their two scores
     bots      the number of bots that play each other
     """
-    # A bot does not meet itself, so the stronger one of two has weaker opponents. Two bots alone
-    # have the scores s and 1 - s, and the difference is that of s.
-    share = 1 - 1 / bots
+    # `elo_of` compares a bot with its opponents. A bot does not meet itself, so the stronger one of
+    # two has weaker opponents, and their scores are further apart than their strengths. For two
+    # bots alone, with the scores s and 1 - s, the factor is 1/2: the result is elo_of(s).
+    factor = 1 - 1 / bots
 
-    def elo(lead: float) -> float:
-        return share * (elo_of(middle + lead / 2) - elo_of(middle - lead / 2))
+    def elo_of_difference(difference: float) -> float:
+        higher, lower = middle + difference / 2, middle - difference / 2
+        return factor * (elo_of(higher) - elo_of(lower))
 
-    return Elo(elo(mean), Interval(elo(interval.low), elo(interval.high)))
+    elo_interval = Interval(elo_of_difference(interval.low), elo_of_difference(interval.high))
+    return Elo(elo_of_difference(mean), elo_interval)
 
 
 class ConfidenceSequence:
@@ -130,11 +134,11 @@ class ConfidenceSequence:
         self._last = STEPS
 
     def add(self, value: float) -> None:
-        """Add one observation. Raises ValueError if it is outside of the bounds."""
-        x = (value - self._low) / self._width
+        """Add one observation. Raises ValueError if it is outside of the sequence's bounds."""
+        x = (value - self._low) / self._width  # from 0 to 1, but for rounding errors
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
-        # The bet depends on earlier observations only: the proof needs that.
+        # The bet is chosen before x is counted: the proof needs bets from earlier observations.
         self._play(x, self._next_bet())
         self._sum += x
         # As if there had been one observation of 0.5 before, as in the paper.
@@ -147,38 +151,40 @@ class ConfidenceSequence:
         return range(self._first, self._last + 1)
 
     def _next_bet(self) -> float:
-        """Return the plug-in bet of the paper for the next observation, from the earlier ones.
+        """Return the bet of all gamblers on the next observation, from the earlier ones.
 
-        The variance is estimated as if there had been one deviation of 0.5 before. The bet is not
-        yet limited to the largest stake.
+        It is the predictable plug-in bet of the paper, not yet limited to the largest stake. The
+        variance is estimated as if there had been one deviation of 0.5 before.
         """
-        following = self.count + 1
-        variance = (0.25 + self._squares) / following
-        return math.sqrt(2 * self._log_limit / (variance * following * math.log(1 + following)))
+        t = self.count + 1  # the number of the next observation, as in the paper
+        variance = (0.25 + self._squares) / t
+        return math.sqrt(2 * self._log_limit / (variance * t * math.log(1 + t)))
 
     def _play(self, x: float, bet: float) -> None:
-        """Let the gamblers of all possible means bet on an observation, and exclude means.
+        """Let the gamblers bet on an observation, and exclude means against which one has won.
+
+        For each mean m that is still possible, one gambler bets that the true mean is larger, and
+        one that it is smaller. The first loses most, bet * m, at x = 0, the other one
+        bet * (1 - m) at x = 1. Neither may risk more than `largest_stake` of its capital.
 
         x    the observation, scaled so that the lower bound is 0 and the upper bound is 1
-        bet  by how much a capital grows for a distance of 1 between the observation and the mean
-
-        A gambler who bets that the mean is larger than m loses most, bet * m, at x = 0; the other
-        one loses most, bet * (1 - m), at x = 1. So bets are limited to `largest_stake` of that.
+        bet  the factor by which a capital changes is 1 plus or minus bet * (x - m)
         """
         self.count += 1
         stake = self.largest_stake
-        for i in self._possible:
-            m = i / STEPS
-            bet_on_larger = min(bet, stake / m) if m else bet
+        for step in self._possible:
+            m = step / STEPS
+            bet_on_larger = min(bet, stake / m) if m > 0 else bet
             bet_on_smaller = min(bet, stake / (1 - m)) if m < 1 else bet
-            self._larger[i] *= 1 + bet_on_larger * (x - m)
-            self._smaller[i] *= 1 - bet_on_smaller * (x - m)
+            self._larger[step] *= 1 + bet_on_larger * (x - m)
+            self._smaller[step] *= 1 - bet_on_smaller * (x - m)
         self._exclude()
 
     def _exclude(self) -> None:
-        """Exclude the means against which a gambler has won enough, from both ends inwards.
+        """Exclude the means against which a gambler's capital has reached the limit.
 
-        The last mean is never excluded, so that the interval is not empty.
+        The means are excluded from both ends inwards. The last one is never excluded, so that the
+        interval is not empty.
         """
         while self._first < self._last and self._larger[self._first] >= self._limit:
             self._first += 1
@@ -220,26 +226,32 @@ class AdjustedSequence(ConfidenceSequence):
         self._bets_on_larger, self._bets_on_smaller = _Gambler(beyond), _Gambler(beyond)
 
     def add(self, value: float, luck: Luck = (0.0, 0.0)) -> None:
-        """Add one lead and its luck: once limited from above, once limited from below.
+        """Add one observation: a lead, from which the luck in it is subtracted.
 
-        Each gambler sees the observation from its side, scaled to 0 to 1 without luck: the first
-        one the lead minus the luck that is limited from above, the second one the opposite of the
-        lead minus the luck that is limited from below. Raises ValueError if a bound is exceeded.
+        There are two sums of the luck. The first is limited from above, for the gamblers who bet
+        that the mean is larger: they lose most if the lead is small and the luck large. The second
+        is limited from below, for those who bet that it is smaller. These see all mirrored at 0, so
+        that a small lead is a large observation for them. Raises ValueError if a bound is exceeded.
         """
-        at_most, at_least = luck
-        largest = self._luck_bound * (1 + 1e-9)
-        if abs(value) > self._bound * (1 + 1e-9) or at_most > largest or at_least < -largest:
+        luck_limited_above, luck_limited_below = luck
+        largest_luck = self._luck_bound * (1 + 1e-9)  # a little more, for rounding errors
+        if (
+            abs(value) > self._bound * (1 + 1e-9)
+            or luck_limited_above > largest_luck
+            or luck_limited_below < -largest_luck
+        ):
             raise ValueError(f"{value} and {luck} are outside of the bounds of this sequence")
-        x = 0.5 + (value - at_most) / (2 * self._bound)
-        mirrored_x = 0.5 - (value - at_least) / (2 * self._bound)
-        means = [i / STEPS for i in self._possible]
-        bets_on_larger = self._bets_on_larger.bets(means)
-        bets_on_smaller = self._bets_on_smaller.bets([1 - m for m in means])
-        for i, m, bet_on_larger, bet_on_smaller in zip(
+        # Scaled so that leads without luck are from 0 to 1.
+        x = 0.5 + (value - luck_limited_above) / (2 * self._bound)
+        mirrored_x = 0.5 - (value - luck_limited_below) / (2 * self._bound)
+        means = [step / STEPS for step in self._possible]
+        bets_on_larger = self._bets_on_larger.next_bets(means)
+        bets_on_smaller = self._bets_on_smaller.next_bets([1 - m for m in means])
+        for step, m, bet_on_larger, bet_on_smaller in zip(
             self._possible, means, bets_on_larger, bets_on_smaller, strict=True
         ):
-            self._larger[i] *= 1 + bet_on_larger * (x - m)
-            self._smaller[i] *= 1 + bet_on_smaller * (mirrored_x - (1 - m))
+            self._larger[step] *= 1 + bet_on_larger * (x - m)
+            self._smaller[step] *= 1 + bet_on_smaller * (mirrored_x - (1 - m))
         # After the bets: a bet may depend on earlier observations only.
         self._bets_on_larger.add(x)
         self._bets_on_smaller.add(mirrored_x)
@@ -277,20 +289,26 @@ class _Gambler:
         self._sum += x
         self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2
 
-    def bets(self, means: Iterable[float]) -> list[float]:
-        """Return the next bet that the mean is larger than m, for each m of `means`.
+    def next_bets(self, means: Iterable[float]) -> list[float]:
+        """Return for each m of `means` the next bet that the true mean is larger than m.
 
-        The capital grows fastest with this bet if the mean is one standard error above that of the
-        observations (the approximate GRAPA of the paper). No bet is made on a mean that is not
-        hoped for, and no bet can lose more than `_ADJUSTED_STAKE` of the capital.
+        The gambler assumes that the true mean is one standard error above that of the observations,
+        and bets so that its capital would grow fastest then (the approximate GRAPA of the paper).
+        If m is larger than that, it bets nothing. It never risks more than `_ADJUSTED_STAKE` of its
+        capital.
         """
         variance = self._squares / (self._count + 1)
-        hoped_mean = self.mean + math.sqrt(variance / (self._count + 1))
+        assumed_mean = self.mean + math.sqrt(variance / (self._count + 1))
         bets = []
         for m in means:
-            lead = hoped_mean - m
-            best_bet = lead / (variance + lead * lead)
-            bets.append(min(best_bet, _ADJUSTED_STAKE / (m + self._beyond)) if lead > 0 else 0.0)
+            distance = assumed_mean - m
+            if distance <= 0:
+                bets.append(0.0)
+                continue
+            fastest_bet = distance / (variance + distance * distance)
+            # The smallest observation is -beyond: a bet loses at most bet * (m + beyond).
+            largest_bet = _ADJUSTED_STAKE / (m + self._beyond)
+            bets.append(min(fastest_bet, largest_bet))
         return bets
 
 
@@ -323,14 +341,16 @@ class Mean(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """The half width of the 95 % interval of the mean.
+        """The half width of the 95 % confidence interval of the mean.
 
-        The quantile of Student's t comes from that of a normal distribution, by the approximation
-        of Wallace that `chance` names, solved for t.
+        It is the standard error times the quantile of Student's t distribution.
         """
         n = self.degrees
-        normal = _NORMAL_95 * (8 * n + 3) / (8 * n + 1)
-        return self.error * math.sqrt(n * math.expm1(normal * normal / n))
+        # The quantile of t is computed from that of a normal distribution. D. L. Wallace (1959, see
+        # `chance`): z = (8n + 1) / (8n + 3) * sqrt(n * log(1 + t * t / n)), here solved for t.
+        z = _NORMAL_95 * (8 * n + 3) / (8 * n + 1)
+        t = math.sqrt(n * math.expm1(z * z / n))
+        return self.error * t
 
     def chance(self, true_mean: float) -> float:
         """Return the probability to observe this mean or a larger one, given the true mean.
@@ -340,10 +360,10 @@ class Mean(NamedTuple):
         if not self.error:
             return float(self.mean <= true_mean)
         t, n = (self.mean - true_mean) / self.error, self.degrees
-        # From Student's t to a normal distribution by the approximation of Wallace, Annals of
-        # Mathematical Statistics 30 (1959), which is a little too large in the tail.
-        normal = (8 * n + 1) / (8 * n + 3) * math.sqrt(n * math.log1p(t * t / n))
-        return math.erfc(math.copysign(normal, t) / math.sqrt(2)) / 2
+        # The z of a normal distribution with about the same tail as Student's t: D. L. Wallace,
+        # Annals of Mathematical Statistics 30 (1959). The tail is a little too large.
+        z = (8 * n + 1) / (8 * n + 3) * math.sqrt(n * math.log1p(t * t / n))
+        return math.erfc(math.copysign(z, t) / math.sqrt(2)) / 2
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -355,9 +375,10 @@ def mean_of(values: Sequence[float]) -> Mean:
 
 
 def difference(first: Mean, second: Mean) -> Mean:
-    """Return the first mean minus the second one, which must come from other observations.
+    """Return the first mean minus the second one, with its standard error.
 
-    The degrees of freedom are those of Welch's t-test.
+    The two means must be independent: of other observations. The degrees of freedom are those of
+    Welch's t-test.
     """
     variance_1, variance_2 = first.error**2, second.error**2
     variance = variance_1 + variance_2
@@ -367,16 +388,17 @@ def difference(first: Mean, second: Mean) -> Mean:
     return Mean(first.mean - second.mean, math.sqrt(variance), degrees)
 
 
-def holm(chances: Sequence[float], alpha: float = ALPHA) -> list[bool]:
-    """Return True for each hypothesis that is rejected, by the p-values `chances`.
+def holm(p_values: Sequence[float], alpha: float = ALPHA) -> list[bool]:
+    """Return for each hypothesis whether it is rejected, by the p-values of all of them.
 
     The probability that any true hypothesis is rejected is at most alpha, however the hypotheses
     depend on each other: S. Holm, Scandinavian Journal of Statistics 6 (1979).
     """
-    rejected = [False] * len(chances)
-    most_significant_first = sorted(range(len(chances)), key=lambda index: chances[index])
+    count = len(p_values)
+    is_rejected = [False] * count
+    most_significant_first = sorted(range(count), key=lambda index: p_values[index])
     for rank, index in enumerate(most_significant_first):
-        if chances[index] > alpha / (len(chances) - rank):
+        if p_values[index] > alpha / (count - rank):
             break
-        rejected[index] = True
-    return rejected
+        is_rejected[index] = True
+    return is_rejected

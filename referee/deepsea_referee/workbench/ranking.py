@@ -91,26 +91,35 @@ class Ranking:
 
         The difference of the mean scores of two bots in the round is one observation of the pair.
         """
-        scores: list[list[float]] = [[] for _ in range(self.bots)]
-        points: list[list[int]] = [[] for _ in range(self.bots)]
+        scores_of_bot: list[list[float]] = [[] for _ in range(self.bots)]
+        points_of_bot: list[list[int]] = [[] for _ in range(self.bots)]
         for game in games:
-            for bot, score, seat_points in zip(
+            for bot, score, points in zip(
                 game.seats, placement_scores(game.placements), game.points, strict=True
             ):
-                scores[bot].append(score)
-                points[bot].append(seat_points)
-        means = [sum(bot_scores) / len(bot_scores) for bot_scores in scores]
-        self.rounds += 1
-        for bot, mean in enumerate(means):
-            self._scores[bot] += mean
-            self._points[bot] += sum(points[bot]) / len(points[bot])
+                scores_of_bot[bot].append(score)
+                points_of_bot[bot].append(points)
+        mean_scores = [sum(scores) / len(scores) for scores in scores_of_bot]
+        mean_points = [sum(points) / len(points) for points in points_of_bot]
+        for bot in range(self.bots):
+            self._scores[bot] += mean_scores[bot]
+            self._points[bot] += mean_points[bot]
         for (a, b), sequence in self._pairs.items():
-            sequence.add(means[a] - means[b])
+            sequence.add(mean_scores[a] - mean_scores[b])
+        self.rounds += 1
         self.games += len(games)
+        self._count_faults(games)
+
+    def _count_faults(self, games: Sequence[GameResult]) -> None:
+        """Add the faults in these games to those of their bots.
+
+        A game that a bot misses because it is not started any more is listed, but not counted.
+        """
         for game in games:
             for fault in game.faults:
                 bot = game.seats[fault.seat]
-                self.faults[bot] += fault.when != "absent"
+                if fault.when != "absent":
+                    self.faults[bot] += 1
                 self.fault_kinds.add(game.game, bot, fault)
 
     # What is known
@@ -140,8 +149,9 @@ class Ranking:
 
         It is meaningful for games of two seats only.
         """
-        mean, middle = self.score(a) - self.score(b), (self.score(a) + self.score(b)) / 2
-        return elo_difference(mean, self.interval(a, b), middle, self.bots)
+        score_a, score_b = self.score(a), self.score(b)
+        middle = (score_a + score_b) / 2
+        return elo_difference(score_a - score_b, self.interval(a, b), middle, self.bots)
 
     def verdict(self, a: int, b: int) -> Verdict | None:
         """Return how bot a compares to bot b, or None while that is not certain."""
@@ -157,13 +167,14 @@ class Ranking:
 
     @property
     def open_pairs(self) -> list[Pair]:
-        """The pairs that still need a verdict, those of the best bot first.
+        """The pairs of bots that still need a verdict, those of the best bot first.
 
-        In each pair the bot with the higher score is first. Pairs with a bot that is certainly not
-        among the first `top` need none.
+        In each pair the bot with the higher score is first. Bots that are certainly not among the
+        first `top` are left out: their pairs need no verdict.
         """
-        candidates = [bot for bot in self.order if self.ranks(bot).first <= self._top]
-        return [(a, b) for a, b in combinations(candidates, 2) if self.verdict(a, b) is None]
+        possible_top_bots = [bot for bot in self.order if self.ranks(bot).first <= self._top]
+        pairs = combinations(possible_top_bots, 2)
+        return [(a, b) for a, b in pairs if self.verdict(a, b) is None]
 
     @property
     def decided(self) -> bool:
@@ -181,27 +192,29 @@ class Ranking:
         The forecast is for the pair alone, and None while there are too few rounds for one.
         """
         for a, b in self.open_pairs:
-            sequence = self._pairs[min(a, b), max(a, b)]
+            sequence = self._pairs[min(a, b), max(a, b)]  # stored with the lower number first
             yield (a, b), self._games_missing(sequence)
 
     def _games_missing(self, sequence: PairSequence) -> int | None:
-        """Forecast the number of games until the verdict on a pair; None with too few rounds.
+        """Forecast the number of games until the verdict on a pair.
 
-        The half width of the interval falls with the square root of the number of rounds, so a
-        ratio r of the present to the necessary half width means r * r times as many rounds.
+        Return None while there are too few rounds for a forecast. The mean is assumed to stay as it
+        is, while the distances of the interval's ends from it fall with the square root of the
+        number of rounds.
         """
         if self.rounds < FEWEST_ROUNDS:
             return None
         mean, (low, high) = sequence.mean, sequence.interval
         if mean < 0:
             mean, low, high = -mean, -high, -low  # the pair the other way round
-        # To exclude 0, the lower end must be at most `mean` below the mean.
+        # By what factor the distances must shrink. Either the lower end comes above 0:
         ratio = (mean - low) / max(mean, 1e-9)
         if mean < self._margin:
             # Or both ends come within the margin.
             upper_ratio = (high - mean) / (self._margin - mean)
             lower_ratio = (mean - low) / (self._margin + mean)
             ratio = min(ratio, max(upper_ratio, lower_ratio))
+        # That takes ratio**2 times as many rounds, of `bots` games each, as were played already.
         return max(1, round(self.rounds * self.bots * (ratio**2 - 1)))
 
 
@@ -219,12 +232,12 @@ class RankSettings(GroupSettings):
     """Decide only pairs of bots that may be among the first `top`; None decides all pairs."""
 
     def check_bots(self) -> None:
-        """Raise UserError if there are too few or too many seats or bots."""
-        bots, players = len(self.bots), self.players
-        if not MIN_PLAYERS <= players <= MAX_PLAYERS:
-            raise UserError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {players}")
-        if bots < players:
-            raise UserError(f"{players} seats need as many bots, not {bots}: name more bots")
+        """Raise UserError if the number of seats or of bots is too small or too large."""
+        bots, seats = len(self.bots), self.players
+        if not MIN_PLAYERS <= seats <= MAX_PLAYERS:
+            raise UserError(f"a game has {MIN_PLAYERS} to {MAX_PLAYERS} seats, not {seats}")
+        if bots < seats:
+            raise UserError(f"{seats} seats need as many bots, not {bots}: name more bots")
         if bots > MOST_BOTS:
             raise UserError(f"a ranking is of at most {MOST_BOTS} bots, not {bots}")
 
@@ -234,17 +247,21 @@ class RankSettings(GroupSettings):
         return len(self.bots)
 
     def line_up(self, game: int) -> tuple[int, ...]:
-        """Return the bot in each seat of a game, which counts from 0.
+        """Return the bot in each seat of a game, by the number of the game from 0.
 
-        The bots of a round sit in a circle in random order. Each game of the round has neighbours
-        of that circle, and begins one place further, so that every bot has each seat once.
+        In each round, the bots are in a circle in random order. A game has as many neighbours as
+        seats, and the next game begins one place further, so that every bot has each seat once.
         """
-        number, start = divmod(game, self.size)
-        circle = shuffled(range(self.size), Stream(self.seed, f"rank/{number}").uniform)
+        round_number, start = divmod(game, self.size)
+        random_stream = Stream(self.seed, f"rank/{round_number}")
+        circle = shuffled(range(self.size), random_stream.uniform)
         return tuple([circle[(start + seat) % self.size] for seat in range(self.players)])
 
     def fields_to_match(self) -> dict[str, object]:
-        """Return the settings of a ranking that a run must share with its folder."""
+        """Return the settings, by name, that a ranking must share with its folder to continue.
+
+        A digest identifies the files of a bot's program.
+        """
         return {
             "bots": [bot.name for bot in self.bots],
             "programs": [bot.digest for bot in self.bots],
@@ -297,8 +314,9 @@ class RankGames:
         Raises UserError for a bot that cannot be started or imported.
         """
 
-        def count(number: int, games: PlayedBlock) -> bool:
-            self.ranking.add_round([result for result, _ in games])
+        def count_round(number: int, games: PlayedBlock) -> bool:
+            """Count and store a round; return True to stop."""
+            self.ranking.add_round([result for result, _record in games])
             if self._folder is not None:
                 self._folder.add(number, games)
             on_round(games)
@@ -306,7 +324,9 @@ class RankGames:
 
         if not self.left:
             return False
-        return play_blocks(self.settings, count, workers=workers, in_process=in_process, play=play)
+        return play_blocks(
+            self.settings, count_round, workers=workers, in_process=in_process, play=play
+        )
 
     def _is_enough(self) -> bool:
         """Return True if the ranking may stop early, since it is decided."""

@@ -79,11 +79,15 @@ class Replay:
         self.game = verify(record)
         """The finished game."""
         self._control = control_of(record)
-        self._whole = RefereedGame(self.game, record.game_id, self._control)
+        self._finished = RefereedGame(self.game, record.game_id, self._control)
         self._last_events: list[Event] = []
+        """The events after the seat's last decision, once `moments` has yielded that decision."""
 
     def moments(self) -> Iterator[ReplayedDecision]:
-        """Yield the seat's decisions, in order."""
+        """Yield the decisions of the seat, in order, with what its bot knew at each of them.
+
+        The game is played again, with the recorded decisions of all seats.
+        """
         game = Game(self.record.rules, len(self.record.seats), self.record.seed)
         refereed = RefereedGame(game, self.record.game_id, self._control)
         seen_events = 0
@@ -94,7 +98,8 @@ class Replay:
             if question.seat != self.seat:
                 refereed.repeat(decision)
                 continue
-            view, events = game.view(self.seat), game.events_for(self.seat, seen_events)
+            view = game.view(self.seat)
+            events = game.events_for(self.seat, seen_events)
             seen_events = len(game.events)
             time_left = refereed.time_left(self.seat)
             refereed.repeat(decision)
@@ -105,16 +110,16 @@ class Replay:
     def feed(
         self, bot: Bot, home: Path | None = None
     ) -> Iterator[tuple[ReplayedDecision, str, Note | None, BotLine | None]]:
-        """Replay the seat to a bot, and yield what the bot does now at each decision.
+        """Let a bot decide again in all positions of the seat, and yield what it does in each.
 
-        Yields the recorded decision, the bot's action, its note, and the line of its own code that
-        decided (None if that is not known). The bot's methods are called as in the game, and its
-        clock runs in real time, but its actions change nothing. An illegal action is yielded like
-        any other; other exceptions of the bot are not caught.
+        Yields the recorded decision, the bot's action now, its note, and the line of its own code
+        that decided (None if that is not known). The bot's methods are called as in the game, and
+        its clock runs in real time, but the recorded actions are played. An illegal action is
+        yielded like any other; other exceptions of the bot are not caught.
 
         home  the folder of the bot's own files; None if the line is not wanted
         """
-        bot.on_game_start(self._whole.game_info(self.seat))
+        bot.on_game_start(self._finished.game_info(self.seat))
         for moment in self.moments():
             bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
@@ -124,10 +129,11 @@ class Replay:
                     action = bot.decide(moment.view)
                 except IllegalAnswer as error:
                     action = error.action
-            yield moment, action, take_note(bot), lines[-1] if lines else None
+            line = lines[0] if lines else None
+            yield moment, action, take_note(bot), line
         for event in self._last_events:
             bot.on_event(event)
-        bot.on_game_end(self._whole.game_end(self.seat))
+        bot.on_game_end(self._finished.game_end(self.seat))
 
 
 class BotLine(NamedTuple):
@@ -139,28 +145,33 @@ class BotLine(NamedTuple):
     """The name of the function with its class, such as `Mine.search`."""
 
     def in_words(self) -> str:
-        """Return the file, the line number and the function, followed by the text of the line.
+        """Return the file, the line number, the function, and the text of the line for a person.
 
-        A file below the current folder is named from there.
+        The path of a file below the current folder begins there. The text is left out if the file
+        cannot be read.
         """
+        path, current_folder = Path(self.file), Path.cwd()
+        if path.is_relative_to(current_folder):
+            path = path.relative_to(current_folder)
+        place = f"{path}:{self.line}, in {self.function}"
         text = linecache.getline(self.file, self.line).strip()
-        path, here = Path(self.file), Path.cwd()
-        place = path.relative_to(here) if path.is_relative_to(here) else path
-        return f"{place}:{self.line}, in {self.function}{': ' if text else ''}{text}"
+        return f"{place}: {text}" if text else place
 
 
 def deciding_line(
     record: GameRecord, number: int, bot: NewBot, home: Path | None
 ) -> BotLine | None:
-    """Return the line of a bot's program that made a decision of a recorded game.
+    """Find the line of a bot's program that made a decision of a recorded game.
 
-    None if that is not known: the bot decides otherwise now, or it raises an exception.
+    The bot plays its seat of the game again. Return None if the line is not known: the bot decides
+    otherwise now, or it raises an exception.
 
-    bot   the program that played, which runs in this thread
-    home  the folder of its own files
+    number  the number of the decision, from 0
+    bot     makes the bot that played, which runs in this thread
+    home    the folder of the bot's own files; None if it is not known
     """
     decision = record.decisions[number]
-    with suppress(Exception, SystemExit):  # of the bot
+    with suppress(Exception, SystemExit):  # the bot may raise anything
         for moment, action, _note, line in Replay(record, decision.seat).feed(bot(), home):
             if moment.number == number and action == decision.action:
                 return line
@@ -171,9 +182,10 @@ def deciding_line(
 def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
     """Trace the code in the `with` block, to learn which line of the bot's own files decided.
 
-    Yields a list that has the line from which a function of these files has returned last: that of
-    the method that decided, since it returns after all functions that it calls. The list stays
-    empty if `home` is None, or while a debugger traces this thread, which is not disturbed.
+    Yields a list that contains at most one line, at the end of the block: the one from which a
+    function of these files has returned last. The method that decides is that function, since it
+    returns after all functions that it calls. The list stays empty if `home` is None, or if a
+    debugger traces this thread, which is not disturbed.
 
     home  the folder of the bot's own files
     """
@@ -181,18 +193,21 @@ def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
     if home is None or sys.gettrace() is not None:
         yield lines
         return
-    own = f"{home}{os.sep}"
+    prefix_of_own_files = f"{home}{os.sep}"
 
-    def on_call(frame: FrameType, _event: str, _value: object) -> TraceFunction | None:
-        return on_return if frame.f_code.co_filename.startswith(own) else None
+    # Python calls the first function at each call, and the function that it returns at all that
+    # happens within that call, see sys.settrace.
+    def trace_call(frame: FrameType, _event: str, _value: object) -> TraceFunction | None:
+        is_own_code = frame.f_code.co_filename.startswith(prefix_of_own_files)
+        return trace_return if is_own_code else None
 
-    def on_return(frame: FrameType, event: str, _value: object) -> TraceFunction:
+    def trace_return(frame: FrameType, event: str, _value: object) -> TraceFunction:
         if event == "return":
             code = frame.f_code
             lines[:] = [BotLine(code.co_filename, frame.f_lineno, code.co_qualname)]
-        return on_return
+        return trace_return
 
-    sys.settrace(on_call)
+    sys.settrace(trace_call)
     try:
         yield lines
     finally:
@@ -207,7 +222,7 @@ def refuse_decision(record: GameRecord, number: int) -> None:
 
 
 def game_at(record: GameRecord, number: int) -> Game:
-    """Return the recorded game as it was when this decision was requested."""
+    """Return a recorded game as it was when decision `number` was requested, from 0."""
     game = Game(record.rules, len(record.seats), record.seed)
     for decision in record.decisions[:number]:
         game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
@@ -238,37 +253,46 @@ class Variation:
 
 
 def branch(
-    original: GameRecord, at: int, bots: Sequence[BotSpec], action: str | None = None
+    original: GameRecord, number: int, bots: Sequence[BotSpec], action: str | None = None
 ) -> Variation:
-    """Continue a recorded game from the decision with number `at`, with the dice of the record.
+    """Play a recorded game up to decision `number`, and let bots play it to another end.
 
+    The dice are those of the record, so that the record of the new game can be verified, too.
+
+    number  the number of the decision, from 0
     bots    the bot in each seat
     action  the action of that decision; None to ask the bot in the seat
 
     Raises UserError for a decision that does not exist, or an action that is not legal there.
     """
-    opening = _opening(original, at, action)
+    opening = _opening(original, number, action)
     game = Game(original.rules, len(original.seats), original.seed)
     with copies(bots) as bot_copies:
         refereed = _play_on(original, game, bot_copies, opening)
-    record = replace(
-        refereed.played().record, game_id=f"{original.game_id}-at-{at}", clock=original.clock
-    )
-    verify(GameRecord.from_json(record.to_json()))
-    pairs = zip(original.decisions, record.decisions, strict=False)
-    differences = (index for index, (old, new) in enumerate(pairs) if old.action != new.action)
-    return Variation(record, game, next(differences, None))
+    new_id = f"{original.game_id}-at-{number}"
+    record = replace(refereed.played().record, game_id=new_id, clock=original.clock)
+    verify(GameRecord.from_json(record.to_json()))  # a record that cannot be proved is a bug
+    return Variation(record, game, _first_other_decision(original, record))
+
+
+def _first_other_decision(original: GameRecord, other: GameRecord) -> int | None:
+    """Return the number of the first decision with another action; None if there is none."""
+    pairs = zip(original.decisions, other.decisions, strict=False)
+    for number, (old, new) in enumerate(pairs):
+        if old.action != new.action:
+            return number
+    return None
 
 
 def futures(
     original: GameRecord,
-    at: int,
+    number: int,
     bots: Sequence[BotSpec],
     action: str | None,
     games: int,
     on_game: Callable[[], object] = lambda: None,
 ) -> list[list[float]]:
-    """Continue a recorded game many times from the decision with number `at`, with other dice.
+    """Continue a recorded game many times from decision `number`, with other dice.
 
     Returns a list for each seat with its placement score in each continued game. The n-th game has
     the same dice whatever the action is, so that two actions can be compared.
@@ -280,28 +304,30 @@ def futures(
 
     Raises UserError for a decision that does not exist, or an action that is not legal there.
     """
-    opening = _opening(original, at, action)
+    opening = _opening(original, number, action)
     scores = []
-    with copies(bots) as copied:
-        for number in range(games):
-            dice = game_seed(original.seed, number)
-            game = _OtherDice(original.rules, len(original.seats), original.seed, at, dice)
-            _play_on(original, game, copied, opening)
+    with copies(bots) as bot_copies:
+        for index in range(games):
+            dice_seed = game_seed(original.seed, index)
+            game = _OtherDice(original.rules, len(original.seats), original.seed, number, dice_seed)
+            _play_on(original, game, bot_copies, opening)
             scores.append(placement_scores(game.result().placements))
             on_game()
     return [list(scores_of_seat) for scores_of_seat in zip(*scores, strict=True)]
 
 
 class _OtherDice(Game):
-    """A game that takes its dice from another seed from decision `at` on.
+    """A game that takes its dice from another seed from decision `change` on.
 
     Its result cannot be verified from a record, since a record has one seed.
     """
 
-    def __init__(self, rules: RuleSet, players: int, seed: bytes, at: int, dice: bytes) -> None:
+    def __init__(
+        self, rules: RuleSet, players: int, seed: bytes, change: int, dice_seed: bytes
+    ) -> None:
         super().__init__(rules, players, seed)
-        self._at = at
-        self._dice = dice
+        self._change = change
+        self._dice_seed = dice_seed
 
     def decide(
         self,
@@ -310,23 +336,26 @@ class _OtherDice(Game):
         fault: Fault | None = None,
         came: str | None = None,
     ) -> Decision:
-        """Apply a decision as any game does; decision `at` changes the dice first."""
-        if len(self.decisions) == self._at:
-            self._source = source(self._dice)
+        """Play a decision as `Game` does.
+
+        Before decision `change`, the source of the dice is replaced by that of the other seed.
+        """
+        if len(self.decisions) == self._change:
+            self._source = source(self._dice_seed)
         return super().decide(action, us, fault, came)
 
 
-def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision]:
-    """Return the decisions of a continued game that are not asked for.
+def _opening(original: GameRecord, number: int, action: str | None) -> list[Decision]:
+    """Return the decisions of a continued game that are given, before its bots decide.
 
-    Those are the recorded decisions before number `at`, and `action` as the next one if it is
-    given. Raises UserError for a decision that does not exist, or an action that is not legal.
+    They are the recorded decisions before decision `number`, and then `action` unless that is None.
+    Raises UserError for a decision that does not exist, or an action that is not legal.
     """
-    refuse_decision(original, at)
-    opening = list(original.decisions[:at])
+    refuse_decision(original, number)
+    opening = list(original.decisions[:number])
     if action is not None:
-        decision = Decision(original.decisions[at].seat, action, 0, None)
-        _check_action(original, at, decision)
+        decision = Decision(original.decisions[number].seat, action, us=0, fault=None)
+        _check_action(original, number, decision)
         opening.append(decision)
     return opening
 
@@ -334,18 +363,29 @@ def _opening(original: GameRecord, at: int, action: str | None) -> list[Decision
 def _play_on(
     original: GameRecord, game: Game, bots: Sequence[BotSpec], opening: Sequence[Decision]
 ) -> RefereedGame:
-    """Play the opening and then the rest of a game with bots in this process; return the game.
+    """Play the opening of a game, and let bots in this process play it to its end.
 
-    Bots print to stderr meanwhile, since the result is printed to stdout.
+    Returns the game with its faults. Bots print to stderr meanwhile, since the result is printed to
+    stdout.
+
+    game     the game before its first decision
+    opening  the decisions that are given; the bots are asked for all others
     """
+
+    def paths_of_author(seat: int, text: str) -> str:
+        """Replace paths of the copied files in an error by those that the author knows."""
+        return bots[seat].own_paths(text)
+
+    def no_time_passes() -> int:
+        return 0
+
     seats = [(bot.name, bot.digest) for bot in with_unique_names(bots)]
     # Bots see the id of the original game, as they did at its start; a record gets a new id later.
-    control, attempt = control_of(original), original.attempt
-    refereed = RefereedGame(game, original.game_id, control, seats, attempt)
-    refereed.own_paths = lambda seat, text: bots[seat].own_paths(text)
+    refereed = RefereedGame(game, original.game_id, control_of(original), seats, original.attempt)
+    refereed.own_paths = paths_of_author
     with redirect_stdout(sys.stderr):
         players = [load(bot) for bot in bots]
-        play_to_end(refereed, players, on_error="forfeit", now_us=lambda: 0, opening=opening)
+        play_to_end(refereed, players, on_error="forfeit", now_us=no_time_passes, opening=opening)
     return refereed
 
 
@@ -362,9 +402,10 @@ def original_bots(record: GameRecord, arguments: Mapping[str, str]) -> list[BotS
 def original_bot(seat: RecordSeat, arguments: Mapping[str, str]) -> BotSpec:
     """Find the program of the bot in a seat of a recorded game, as its files are now.
 
-    arguments  the arguments BOT of known programs, by the digests of the programs at that time
+    It is known if its digest (that of its files when it played) is in `arguments`, or is that of a
+    sample bot. Raises UserError for any other program.
 
-    Raises UserError for a program that is neither known nor a sample bot.
+    arguments  the arguments BOT of programs, by their digests
     """
     if seat.digest in arguments:
         return resolve(arguments[seat.digest])
@@ -377,9 +418,9 @@ def original_bot(seat: RecordSeat, arguments: Mapping[str, str]) -> BotSpec:
     )
 
 
-def _check_action(original: GameRecord, at: int, decision: Decision) -> None:
-    """Raise UserError if the action is not legal in the position of decision number `at`."""
+def _check_action(original: GameRecord, number: int, decision: Decision) -> None:
+    """Raise UserError if the action of a decision is not legal as decision `number`."""
     try:
-        game_at(original, at).decide(decision.action)
+        game_at(original, number).decide(decision.action)
     except RulesError as error:
-        raise UserError(f"--action at decision {at}: {error}") from None
+        raise UserError(f"--action at decision {number}: {error}") from None

@@ -55,7 +55,7 @@ def create(path: str, language: Language = "python", template: Template = "simpl
         raise UserError(f"`new` makes a folder, not a file: write {folder.with_suffix('')}")
     texts = starter(folder.name, language, template)
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True)  # fails if it exists, so that no file is overwritten
     except FileExistsError:
         raise UserError(f"{path} exists already, and nothing in it was changed") from None
     except OSError as error:
@@ -75,14 +75,15 @@ def starter(
     check_name(name)
     if language == "python":
         texts = _python_files(name, template)
-    elif language == "node":  # `npm install` in its folder fetches the packages of package.json
-        proto = files("deepsea_sdk") / "_pb" / "play.proto"
+    elif language == "node":
+        protocol = files("deepsea_sdk") / "_pb" / "play.proto"
         texts = {
             "bot.js": _text("node_bot.js"),
             "package.json": _text("node_packages.json"),
-            "play.proto": proto.read_text(encoding="utf-8"),
+            "play.proto": protocol.read_text(encoding="utf-8"),
         }
-    else:  # a bot of the lines protocol needs nothing but its language
+    else:
+        # A bot that speaks the lines protocol needs no library, so it has one file.
         suffix = {"bash": ".sh", "perl": ".pl"}[language]
         texts = {f"bot{suffix}": _text(f"lines_bot{suffix}")}
     texts["bot.toml"] = _MANIFESTS[language].format(name=name)
@@ -103,15 +104,20 @@ def check_name(name: str) -> str:
 
 
 def _python_files(name: str, template: Template) -> dict[str, str]:
-    """Return the texts of a new Python bot's files, with the placeholders filled in."""
+    """Return the texts of a new Python bot's files, by the names of the files.
+
+    All templates have the same test, in which the bot `search` gets a line that makes it quick.
+    """
     class_name = _class_name(name)
     setting = f"\n{class_name}.trials = 10  # for a quick test\n" if template == "search" else ""
-    values = {"{name}": name, "{class_name}": class_name, "{setting}": setting}
+    placeholders = {"{name}": name, "{class_name}": class_name, "{setting}": setting}
+    source_files = {**_FILES[template], "test_bot.py": "test_bot.py.txt"}
     texts = {}
-    for file, template_file in {**_FILES[template], "test_bot.py": "test_bot.py.txt"}.items():
-        texts[file] = _text(template_file)
-        for placeholder, value in values.items():
-            texts[file] = texts[file].replace(placeholder, value)
+    for file, source_file in source_files.items():
+        text = _text(source_file)
+        for placeholder, value in placeholders.items():
+            text = text.replace(placeholder, value)
+        texts[file] = text
     return texts
 
 
@@ -125,11 +131,12 @@ def _class_name(name: str) -> str:
     A name that begins with a digit gets "Bot" in front, so `7up` becomes Bot7up. Keywords, and
     names that the templates use for other things, get "Bot" at the end.
     """
-    camel_case = "".join(word[:1].upper() + word[1:] for word in re.split(r"[._-]", name))
-    if camel_case[0].isdigit():
-        return f"Bot{camel_case}"
-    taken = {"Bot", "View", "LEAVE", "PRESETS", "TAKE"}
-    taken |= {"FILE", "GameInfo", "Path", "TurnDice", "Unit", "WEIGHTS"}
-    if camel_case in taken or keyword.iskeyword(camel_case):
-        return f"{camel_case}Bot"
-    return camel_case
+    words = re.split(r"[._-]", name)
+    class_name = "".join(word[:1].upper() + word[1:] for word in words)
+    if class_name[0].isdigit():
+        return f"Bot{class_name}"
+    names_in_templates = {"Bot", "View", "LEAVE", "PRESETS", "TAKE"}
+    names_in_templates |= {"FILE", "GameInfo", "Path", "TurnDice", "Unit", "WEIGHTS"}
+    if class_name in names_in_templates or keyword.iskeyword(class_name):
+        return f"{class_name}Bot"
+    return class_name

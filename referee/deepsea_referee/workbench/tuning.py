@@ -72,17 +72,17 @@ class Range(NamedTuple):
     whole: bool
     """True if the number must be an integer."""
 
-    def at(self, share: float) -> float:
-        """Return the number at a place in the range: 0 is `low`, 1 is `high`.
+    def at(self, place: float) -> float:
+        """Return the number at a place in the range: `low` at 0, `high` at 1.
 
         It is rounded to a whole number, or to `_DIGITS` digits relative to the width of the range.
         """
         width = self.high - self.low
-        exact = self.low + share * width
+        exact = self.low + place * width
         if self.whole:
             return math.floor(exact + 0.5)
-        digits = _DIGITS - math.floor(math.log10(width))
-        return min(self.high, max(self.low, round(exact, digits)))
+        decimal_digits = _DIGITS - math.floor(math.log10(width))
+        return min(self.high, max(self.low, round(exact, decimal_digits)))
 
 
 class TriedRange(NamedTuple):
@@ -127,32 +127,35 @@ class Spsa:
         return self._values([sum(places) / len(half) for places in zip(*half, strict=True)])
 
     def pair(self) -> tuple[Values, Values]:
-        """Return the two settings that the next step compares, on either side of the place."""
-        first, second = [], []
+        """Return the two settings of the bot's numbers that the next step compares.
+
+        They are on opposite sides of the newest place, as far from it as `_moves` says.
+        """
+        first_place, second_place = [], []
         for place, move in zip(self.places[-1], self._moves(), strict=True):
-            # If the place is so near an end of the range that a setting would be outside, the two
-            # settings are around the nearest place for which both are inside.
+            # Places are from 0 to 1. Near an end, the two are around the nearest place for which
+            # both are inside.
             middle = min(max(place, abs(move)), 1 - abs(move))
-            first.append(middle + move)
-            second.append(middle - move)
-        return self._values(first), self._values(second)
+            first_place.append(middle + move)
+            second_place.append(middle - move)
+        return self._values(first_place), self._values(second_place)
 
     def add(self, lead: float, progress: float) -> None:
-        """Add a step, and move the place towards the better setting.
+        """Add a step that was played, and move the place towards the better setting.
 
         lead      the lead of the first setting of `pair` over the second one
-        progress  the share of the search that is over with this step
+        progress  the share of the search that is over with this step, from 0 to 1
         """
-        self._steps.append((*self.pair(), lead))
-        # The gains fall from step to step as in Spall's paper; the module's header names it.
+        first, second = self.pair()
+        self._steps.append((first, second, lead))
+        # Steps become smaller and smaller: the gains a / (k + 1 + A) ** alpha of Spall's paper.
         gain = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
-        # The two settings are 2 * move apart, so the slope along a number is lead / (2 * move).
-        self.places.append(
-            [
-                min(1.0, max(0.0, place + gain * lead / 2 / move))
-                for place, move in zip(self.places[-1], self._moves(), strict=True)
-            ]
-        )
+        new_place = []
+        for place, move in zip(self.places[-1], self._moves(), strict=True):
+            # The two settings are 2 * move apart, so the slope along a number is lead / (2 * move).
+            moved = place + gain * lead / 2 / move
+            new_place.append(min(1.0, max(0.0, moved)))
+        self.places.append(new_place)
         self._progress = progress
 
     @property
@@ -161,21 +164,29 @@ class Spsa:
         return [self._tried_range(bounds) for bounds in self.ranges]
 
     def _tried_range(self, bounds: Range) -> TriedRange:
-        """Estimate how much a number matters, by a line through the leads of all steps.
+        """Return which part of a number's range was tried, and how much the number matters.
 
-        The regression has no constant, as equal settings have no lead. At least one step is needed.
+        That is estimated by a linear regression of the leads of all steps on the differences
+        between the number's values in their two settings. It has no constant, as equal settings
+        have no lead. At least one step is needed.
         """
-        width = bounds.high - bounds.low
-        numbers = [setting[bounds.name] for a, b, _ in self._steps for setting in (a, b)]
-        distances = [(a[bounds.name] - b[bounds.name]) / width for a, b, _ in self._steps]
-        leads = [lead for *_, lead in self._steps]
-        squares = sum(distance * distance for distance in distances)
-        slope = sum(map(mul, distances, leads)) / squares
+        name, width = bounds.name, bounds.high - bounds.low
+        tried_values = []
+        differences = []  # as a share of the range
+        leads = []
+        for first, second, lead in self._steps:
+            tried_values += [first[name], second[name]]
+            differences.append((first[name] - second[name]) / width)
+            leads.append(lead)
+        sum_of_squares = sum(difference * difference for difference in differences)
+        slope = sum(map(mul, differences, leads)) / sum_of_squares
         residuals = sum(
-            (lead - slope * distance) ** 2 for distance, lead in zip(distances, leads, strict=True)
+            (lead - slope * difference) ** 2
+            for difference, lead in zip(differences, leads, strict=True)
         )
-        error = SURE * math.sqrt(residuals / squares / max(1, len(leads) - 1))
-        return TriedRange(bounds.name, min(numbers), max(numbers), worth=slope, error=error)
+        degrees_of_freedom = max(1, len(leads) - 1)
+        error = SURE * math.sqrt(residuals / sum_of_squares / degrees_of_freedom)
+        return TriedRange(name, min(tried_values), max(tried_values), worth=slope, error=error)
 
     def _values(self, place: Sequence[float]) -> Values:
         """Return the numbers at a place, by name."""
@@ -184,22 +195,24 @@ class Spsa:
         }
 
     def _moves(self) -> list[float]:
-        """Return for each number the move from the place to the first setting of the next step.
+        """Return for each number the move from the newest place to the next step's first setting.
 
-        The second setting is as far on the other side. The directions are random, but the same
-        ones whenever this is called for the same step.
+        The second setting is as far on the other side. A move is a share of the number's range, at
+        most half of it. Its direction is random, but always the same one for the same step.
         """
-        group, step = divmod(self.steps, _GROUP)
-        chance = Stream(self._seed, f"tune/{group}")
+        group, step_in_group = divmod(self.steps, _GROUP)
+        random_stream = Stream(self._seed, f"tune/{group}")
+        # From _FIRST_MOVE to _LAST_MOVE as the search goes on.
         distance = _FIRST_MOVE * (_LAST_MOVE / _FIRST_MOVE) ** min(1.0, self._progress)
         moves = []
-        for number, bounds in enumerate(self.ranges, 1):
-            # The signs within a group are the rows of a Hadamard matrix: two numbers move the same
-            # way in half of the steps, so that the effect of one cancels for the other.
-            sign = (2 * chance.uniform(2) - 1) * (-1) ** (number & step).bit_count()
+        for row, bounds in enumerate(self.ranges, 1):
+            # The signs of a number within a group are a row of a Hadamard matrix: two numbers move
+            # the same way in half of the steps, so that the effect of one cancels for the other.
+            hadamard_sign = (-1) ** (row & step_in_group).bit_count()
+            random_sign = 2 * random_stream.uniform(2) - 1
             # The two settings of a whole number must differ by at least 1, also when rounded.
             shortest = 0.5001 / (bounds.high - bounds.low) if bounds.whole else 0.0
-            moves.append(sign * min(0.5, max(distance, shortest)))
+            moves.append(random_sign * hadamard_sign * min(0.5, max(distance, shortest)))
         return moves
 
 
@@ -234,36 +247,40 @@ class Subject(NamedTuple):
 
 
 def subject(text: str) -> Subject:
-    """Read an argument such as `mine,safe=0.5..1.5,depth=1..4`, and import its bot.
+    """Read an argument such as `mine,safe=0.5..1.5,depth=1..4`, and import the bot that it names.
 
-    The values that the bot has now are the start of the search. Raises UserError if no parameter is
-    a range, if the bot does not have a parameter, or if a range is empty or excludes the value.
+    Parameters that are ranges are searched, and the values that the bot has now are the start of
+    the search. Other parameters are fixed. Raises UserError if no parameter is a range, if the bot
+    does not have a parameter, or if a range is empty or excludes the present value.
     """
-    name, parameters = split_parameters(text)
-    without_ranges = Subject(name, Parameters.parse(parameters), resolve(name))
-    values = without_ranges.given.values
+    bot_name, parameters = split_parameters(text)
+    parsed = Subject(bot_name, Parameters.parse(parameters), resolve(bot_name))
+    values = parsed.given.values
     limits = {key: _limits(key, str(value)) for key, value in values.items() if ".." in str(value)}
     if not limits:
-        raise UserError(f"{text!r} has no range to search, such as {name},safe=0.5..1.5")
+        raise UserError(f"{text!r} has no range to search, such as {bot_name},safe=0.5..1.5")
     # Fails if the bot does not have one of the numbers.
-    load(without_ranges.with_values({key: low for key, (low, _) in limits.items()}))
-    fixed = without_ranges.given._replace(
-        values={key: value for key, value in values.items() if key not in limits}
-    )
-    bot = without_ranges.bot
-    player = load(with_parameters(bot, fixed.format()) if any(fixed) else bot)
-    class_name = getattr(player, "__name__", "")
+    load(parsed.with_values({key: low for key, (low, _high) in limits.items()}))
+
+    # The bot with its fixed parameters has the present values of the searched ones.
+    fixed_values = {key: value for key, value in values.items() if key not in limits}
+    fixed = parsed.given._replace(values=fixed_values)
+    fixed_bot = with_parameters(parsed.bot, fixed.format()) if any(fixed) else parsed.bot
+    bot_class = load(fixed_bot)
+    class_name = getattr(bot_class, "__name__", "")
     ranges = [
-        _range(f"class {class_name}", key, getattr(player, key), low, high)
+        _range(f"class {class_name}", key, getattr(bot_class, key), low, high)
         for key, (low, high) in limits.items()
     ]
-    return without_ranges._replace(class_name=class_name, ranges=tuple(ranges))
+    return parsed._replace(class_name=class_name, ranges=tuple(ranges))
 
 
 def _limits(name: str, text: str) -> tuple[float, float]:
-    """Read the two ends of a range such as `0.5..1.5`. Raises UserError if it is not valid.
+    """Return the two ends of a range such as `0.5..1.5`, as int if they are whole numbers.
 
-    `name` is the parameter, for the error. Whole numbers are returned as int.
+    Raises UserError if the text is not two numbers, the lower one first.
+
+    name  the name of the parameter, for the error
     """
     low, high = map(number_or_text, text.split("..", 1))
     if isinstance(low, str) or isinstance(high, str):
@@ -274,12 +291,15 @@ def _limits(name: str, text: str) -> tuple[float, float]:
 
 
 def _range(owner: str, name: str, start: object, low: float, high: float) -> Range:
-    """Return the range of a number, which is whole if both of its ends are integers.
+    """Return the range in which a number of a bot is searched.
+
+    If both ends are integers, only whole numbers are searched.
 
     owner  the class that has the number, for errors
     start  the value that the bot has now
 
-    Raises UserError if that value is no number, outside of the range, or should be whole.
+    Raises UserError if that value is no number, is outside of the range, or is not whole although
+    the ends are.
     """
     if isinstance(start, bool) or not isinstance(start, int | float):
         raise UserError(f"{name} is {start!r} in {owner}, which is no number to search for")
@@ -318,9 +338,11 @@ class Budget(NamedTuple):
             raise UserError(
                 f"{text!r} is no budget: name a time such as 90s, 20m or 2h, or a number of games"
             )
-        unit = {"": 1, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6}[match[2]]
-        total = int(match[1]) * unit
-        return cls(text, half=max(1, total // 2), in_games=not match[2])
+        number, unit = int(match[1]), match[2]
+        # In microseconds, or games.
+        size_of_unit = {"": 1, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6}
+        total = number * size_of_unit[unit]
+        return cls(text, half=max(1, total // 2), in_games=unit == "")
 
 
 class TuneGames:
@@ -411,19 +433,23 @@ class TuneGames:
         return games.play(on_block, workers=workers, in_process=in_process)
 
     def _step(self, workers: int, in_process: bool) -> bool:
-        """Play a step of the search, store it and count it; return True if it was interrupted.
+        """Play a step of the search, store it and count it; return True if Ctrl-C interrupted it.
 
-        Each step has blocks with new numbers, and so new luck. Raises UserError if no block counts.
+        A step plays BLOCKS blocks between two settings of the bot. They continue the numbers of the
+        blocks of earlier steps, so that each step has new dice and values. Raises UserError if no
+        block counts.
         """
-        start_us, first_block = self._now_us(), self.search.steps * BLOCKS
+        start_us = self._now_us()
+        first_block = self.search.steps * BLOCKS
         settings = self._comparison_settings(*self.search.pair())
-        end = first_block + BLOCKS
-        games = CompareGames(replace(settings, done=first_block, games=end * settings.size))
-        if games.play(lambda _: None, workers=workers, in_process=in_process):
+        all_games = (first_block + BLOCKS) * settings.size
+        step = CompareGames(replace(settings, done=first_block, games=all_games))
+        interrupted = step.play(_ignore_block, workers=workers, in_process=in_process)
+        if interrupted:
             return True
-        if not games.comparison.blocks:
+        if not step.comparison.blocks:
             raise UserError("no block of a step counts: every one had a void game")
-        lead, spent = games.comparison.deciding.mean, self._cost(BLOCKS, start_us)
+        lead, spent = step.comparison.deciding.mean, self._cost(BLOCKS, start_us)
         if self._folder is not None:
             self._folder.add(self.search.steps, (), {"lead": lead, "spent": spent})
         self._count(lead, spent)
@@ -441,19 +467,31 @@ class TuneGames:
         return max(1, self._now_us() - start_us)
 
     def _proof_settings(self) -> BlockSettings:
-        """Return the settings of the comparison of the result with the start, on new seeds."""
-        settings, text = self.settings, f"{self.settings.seed_text}-held-out"
+        """Return the settings of the comparison of the search's result with the bot as it was.
+
+        Its games have seeds that the search never saw, so that luck of the search does not count.
+        """
+        seed_text = f"{self.settings.seed_text}-held-out"
         return replace(
             self._comparison_settings(self.search.values, self.subject.start),
-            games=_MOST_BLOCKS * settings.size,
-            seed=seed_from_text(text),
-            seed_text=text,
+            games=_MOST_BLOCKS * self.settings.size,
+            seed=seed_from_text(seed_text),
+            seed_text=seed_text,
         )
 
-    def _comparison_settings(self, a: Values, b: Values) -> BlockSettings:
-        """Return the settings of a comparison of the bot with values a and with values b."""
-        copies_of_a = dict.fromkeys(self.settings.ours, self.subject.with_values(a))
-        copies_of_b = dict.fromkeys(self.settings.theirs, self.subject.with_values(b))
-        copies = copies_of_a | copies_of_b
-        bots = [copies.get(index, bot) for index, bot in enumerate(self.settings.bots)]
+    def _comparison_settings(self, values_of_a: Values, values_of_b: Values) -> BlockSettings:
+        """Return the settings of a comparison of the bot with two settings of its numbers.
+
+        The bots of the field, in the other seats, stay as they are.
+        """
+        bots = list(self.settings.bots)
+        bot_a, bot_b = self.subject.with_values(values_of_a), self.subject.with_values(values_of_b)
+        for index in self.settings.ours:
+            bots[index] = bot_a
+        for index in self.settings.theirs:
+            bots[index] = bot_b
         return replace(self.settings, bots=bots)
+
+
+def _ignore_block(_played: PlayedBlock) -> None:
+    """Do nothing with a block: a step of a search is only counted as a whole."""

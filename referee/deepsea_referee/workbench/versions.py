@@ -95,32 +95,39 @@ class Versions:
     def best(self) -> Version | None:
         """The best version, as the newest run names it; None if there is no run.
 
-        If the user has removed the folder of the version that a run names, the run before is asked.
+        If the user has removed the folder of that version, the run before the newest one is asked,
+        and so on.
         """
         for run in reversed(self._runs.values()):
-            best = self._runs.get(run.best)
-            if best is not None:
-                same_program = [n for n, other in self._runs.items() if other.digest == best.digest]
-                return Version(run.best, self._folder / str(max(same_program)), best)
+            best_run = self._runs.get(run.best)
+            if best_run is not None:
+                newest_run = max(
+                    number
+                    for number, other in self._runs.items()
+                    if other.digest == best_run.digest
+                )
+                return Version(run.best, self._folder / str(newest_run), best_run)
         return None
 
     @property
     def panel(self) -> Sequence[str]:
         """The sample bots to play against, about as strong as the bot.
 
-        They are those of the newest run, or stronger ones if the bot beat them, or weaker ones if
-        they beat the bot. Runs against other opponents are not considered.
+        They are those of the newest run, or stronger ones if the bot's score was high against them,
+        or weaker ones if it was low. Runs against opponents that are no group of `_PANELS`, which
+        the user has named, are skipped.
         """
-        first = FIRST_PANEL
+        index = FIRST_PANEL
         for run in reversed(self._runs.values()):
-            if tuple(run.panel) in _PANELS:
-                first = _PANELS.index(tuple(run.panel))
+            opponents = tuple(run.panel)
+            if opponents in _PANELS:
+                index = _PANELS.index(opponents)
                 if run.score >= BEATEN:
-                    first += 1
+                    index += 1
                 elif run.score < BEATS:
-                    first -= 1
+                    index -= 1
                 break
-        return _PANELS[min(max(first, 0), len(_PANELS) - 1)]
+        return _PANELS[min(max(index, 0), len(_PANELS) - 1)]
 
 
 _PANELS = [SAMPLES[first : first + PANEL] for first in range(len(SAMPLES) - PANEL + 1)]
@@ -136,9 +143,9 @@ def keep_run(folder: Path, run: Run, program: dict[str, bytes]) -> None:
 
 
 def _read(path: Path) -> Run | None:
-    """Read the file of a run; return None if there is none, since the run's bot did not play.
+    """Read the file of a run; return None if there is no such file.
 
-    Raises UserError if the file is damaged.
+    A run has none if its bot did not play. Raises UserError if the file is damaged.
     """
     try:
         return msgspec.json.decode(path.read_bytes(), type=Run)
