@@ -177,7 +177,7 @@ def not_offered(requirements: Sequence[Requirement], offered: Sequence[str]) -> 
 
     offered  the season's packages, each `name`, which meets any version, or `name==version`
     """
-    offered_packages = {}
+    offered_packages: dict[str, Requirement] = {}
     for text in offered:
         package = Requirement(text)
         offered_packages[canonicalize_name(package.name)] = package
@@ -210,12 +210,13 @@ def checked_package(text: str) -> str:
     """
     with suppress(InvalidRequirement):
         package = _requirement(text)
-        versions = list(package.specifier)  # such as ==2.1.0 or >=2
+        conditions = list(package.specifier)  # such as ==2.1.0, ==2.* or >=2
         is_exact = all(
-            version.operator == "==" and not version.version.endswith("*") for version in versions
+            condition.operator == "==" and not condition.version.endswith("*")
+            for condition in conditions
         )
         is_plain = not (package.extras or package.marker or package.url)
-        if is_plain and is_exact and len(versions) < 2:
+        if is_plain and is_exact and len(conditions) < 2:
             return canonicalize_name(package.name) + str(package.specifier)
     raise BundleError(f"package {text!a}: write a name, or a name and version as numpy==2.1.0")
 

@@ -293,7 +293,8 @@ class BlockLuck:
     def measure(self, played: PlayedBlock) -> Luck:
         """Return how far luck has moved the lead of A over B in a block, in placement score.
 
-        There are two sums of it: the first is never above `bound`, the second never below `-bound`.
+        Returns the same luck twice: limited to at most `bound`, and limited to at least `-bound`. A
+        bet on the lead needs the first, a bet against it the second (see `AdjustedSequence.add`).
         """
         from deepsea_sdk.coach.formula import chance_sum, formula  # slow to import, seldom needed
 
