@@ -207,11 +207,11 @@ class _LineUpMaker:
         return min(sigma, self.median_sigma)
 
     def _due_time(self, i: int) -> float:
-        """Return the time at which the bot is due for games; times are numbers of line-ups.
+        """Return the time at which the bot is due for its next games, counted in line-ups.
 
-        A provisional bot is due as soon as it has played. For others the interval after the last
-        line-up is the shorter the more uncertain the rating is, and the longer the more bots the
-        author has.
+        A provisional bot, which is new, is due again as soon as it has played. Any other is due
+        after an interval that is shorter for an uncertain rating, and longer if the bot's author
+        has many bots.
         """
         is_provisional = self.settings.lacking(self.games[i]) > 0
         if is_provisional and self._has_precedence(i):
@@ -280,7 +280,10 @@ class _LineUpMaker:
                 weights = self._draw_weights(members)
 
     def _draw_weights(self, members: list[int]) -> dict[int, float]:
-        """Draw a sample of bots that may join these members; return their weights in a draw."""
+        """Return bots that may join these members of a line-up, with their weights in a draw.
+
+        Of many bots only a random sample is returned.
+        """
         weights = {}
         for i, chance in self._draw_sample(members).items():
             waited = self.now - self.last_played[i]
@@ -294,12 +297,11 @@ class _LineUpMaker:
         return self.candidates[i].author != self.candidates[j].author
 
     def _draw_sample(self, members: list[int]) -> dict[int, float]:
-        """Return some bots that may join these members, each with a factor of its chance.
+        """Return bots that may join these members of a line-up, each with a factor of its chance.
 
-        All authors have equal chances, however many bots they have. If there are many bots, a few
-        are drawn, by a random author each, with the factor 1. Else all bots are returned, with the
-        factor 1 / (number of the author's bots). There is at least one bot, since `sizes` has only
-        tables that can be filled.
+        All authors have the same chance, however many bots they have. Of many bots, some are drawn
+        at random: first an author, then a bot of that author, with the factor 1. Of a few, all are
+        returned, with the factor 1 / (number of the author's bots).
         """
 
         def may_join(i: int) -> bool:
@@ -313,6 +315,7 @@ class _LineUpMaker:
             sample = {i: 1.0 for i in drawn if may_join(i)}
             if sample:
                 return sample
+        # There is at least one, since only tables are chosen that can be filled.
         all_bots = range(len(self.candidates))
         return {i: 1.0 / len(self.siblings[i]) for i in all_bots if may_join(i)}
 

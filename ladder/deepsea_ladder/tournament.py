@@ -44,8 +44,8 @@ def fewest_round_robin_games(bots: int, seats: int, meetings: int) -> int:
     seats     the number of bots at a table, which is also the number of its games
     meetings  how often each two bots meet
     """
-    # meetings * bots * (bots - 1) / 2 pairs have to meet, and seats * (seats - 1) / 2 of them do
-    # so at a table: the quotient is the number of tables. Each has as many games as seats.
+    # bots * (bots - 1) / 2 pairs meet `meetings` times. seats * (seats - 1) / 2 pairs meet at a
+    # table, in `seats` games: so a game stands for (seats - 1) / 2 of these meetings.
     return ceil_div(bots * (bots - 1) * meetings, seats - 1)
 
 

@@ -320,18 +320,18 @@ class _OpenDecision:
 
         It is late if the referee's event loop was blocked, or had no CPU.
         """
-        wall_us = shared_us - self.start_shared_us
-        # `first_check_us` is a part of the decision's share of the time, of which the rest passed
-        # after the check was due. The same fraction of the real time is the lateness.
-        late_fraction = 1 - self.first_check_us / (wall_us or 1)
+        # While several decisions are open, each has a share of the time that passes. The check was
+        # due when this decision's share was `first_check_us`.
+        share_us = shared_us - self.start_shared_us
+        late_fraction = 1 - self.first_check_us / (share_us or 1)
         late_us = round((now_us - self.start_us) * late_fraction)
         return late_us if late_us > STALL_US else 0
 
     def _record_first_check(self, now_us: int, shared_us: float, reading: Reading) -> None:
-        """Store the counters that the host has at the first check of this decision.
+        """Store the host's counters at the first check of this decision.
 
-        If they were not known at the request, time is attributed to the bot or the host from now
-        on, and the time before is charged to the bot, without the lateness of this check.
+        If they were not known at the request either, all time up to now is charged to the bot,
+        except for the lateness of this check. Only from now on it is known what the host takes.
         """
         self._first_reading = (now_us, reading)
         self._check_before_last = self._last_check = _Check(now_us, reading.referee_waited_us)
@@ -347,8 +347,8 @@ class _OpenDecision:
         """Return the charge until now, and its lower bound: the time that the bot certainly used.
 
         The charge is the wall time minus a credit for the time that the host took, but at least
-        the lower bound. It is counted from the origin on, the first moment at which the host's
-        counters were known; the charge for the time before was fixed then.
+        the lower bound. The time before the origin, the first moment at which the host's counters
+        were known, has a charge that does not change any more.
 
         reading    the host's counters now
         unread_us  the time for which the answer may have lain unread by the referee
@@ -425,7 +425,8 @@ class _OpenDecision:
                 return pauses.GRACE_US
         if now_us - self._over_limit_us > pauses.LONGEST_READY_US:
             return 0
-        # An answer passes through several threads and several passes of the event loop.
+        # An answer passes through several threads and several passes of the event loop. At the
+        # first check after the limit, all earlier waits count here: so a second check follows.
         was_busy = waited_since_check_us > pauses.BUSY_US
         if was_busy or gauge.referee_is_ready() or gauge.bot_is_ready():
             return pauses.AGAIN_US

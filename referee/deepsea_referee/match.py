@@ -356,15 +356,16 @@ class Tables:
         return game
 
     def _seat_game(self, number: int) -> None:
-        """Record that a game begins, and that the games in progress are now one more."""
+        """Record that a game begins, and how many games are in progress at once with it.
+
+        For each game in progress the largest such number during the game is stored.
+        """
         in_progress = len(self._games_at_once) + 1
         self._games_at_once[number] = in_progress
-        # For each game in progress the largest number of games at once is stored. It has to be
-        # updated only if there are more games than at the last begin of one.
+        # No stored number is below `_least_at_once`: most often none has to be updated.
         if in_progress > self._least_at_once:
-            self._games_at_once = {
-                other: max(largest, in_progress) for other, largest in self._games_at_once.items()
-            }
+            for other, most_at_once in self._games_at_once.items():
+                self._games_at_once[other] = max(most_at_once, in_progress)
             self.most = max(self.most, in_progress)
         self._least_at_once = in_progress
 

@@ -106,54 +106,55 @@ class Freezer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._asked: dict[BotTurns, int] = {}
+        self._busy: dict[BotTurns, int] = {}
         """The bots that have an open request or start, with the time since when."""
         self._resting: set[BotTurns] = set()
         """The bots that have no open request and are not yet frozen."""
-        self._changed_us = 0
+        self._last_rest_us = 0
         """The time at which a bot has last begun to rest."""
         self._alarm: Alarm | None = None
 
     def join(self, process: Freezable) -> BotTurns:
         """Add a bot that starts now; until it rests, resting bots may be frozen."""
-        turns = BotTurns(self, process)
-        turns.ask(self._clock.now_us())
-        return turns
+        bot = BotTurns(self, process)
+        bot.ask(self._clock.now_us())
+        return bot
 
     def freeze_all(self) -> None:
-        """Freeze all bots without an open request now, such as when no event loop runs for a while.
+        """Freeze all bots without an open request now.
 
-        The next request to a bot thaws it, so the caller has nothing to undo.
+        A caller does so if no event loop will run for a while. The next request to a bot thaws it,
+        so there is nothing to undo.
         """
-        for turns in [*self._resting]:  # a copy: `freeze` removes the bot from the set
-            turns.freeze()
+        for bot in [*self._resting]:  # a copy: `freeze` removes the bot from the set
+            bot.freeze()
 
-    def note_request(self, turns: BotTurns, now_us: int) -> None:
+    def note_request(self, bot: BotTurns, now_us: int) -> None:
         """Note that a bot has an open request, or starts."""
-        self._resting.discard(turns)
-        self._asked[turns] = now_us
+        self._resting.discard(bot)
+        self._busy[bot] = now_us
         self._ring_by(now_us + LAZY_US)
 
-    def note_rest(self, turns: BotTurns, now_us: int) -> None:
-        """Record that a bot has no open request any more, so that it may be frozen later.
+    def note_rest(self, bot: BotTurns, now_us: int) -> None:
+        """Record that a bot has no open request any more.
 
-        turns  the bot, as the freezer knows it
+        It will be frozen as soon as another bot has been busy for LAZY_US.
         """
-        self._asked.pop(turns, None)
-        if not turns.frozen:
-            self._resting.add(turns)
-            self._changed_us = now_us
+        self._busy.pop(bot, None)
+        if not bot.frozen:
+            self._resting.add(bot)
+            self._last_rest_us = now_us
             self._ring_by(now_us + LAZY_US)
 
-    def remove(self, turns: BotTurns) -> None:
+    def remove(self, bot: BotTurns) -> None:
         """Note that a bot ends, or is not to be frozen any more."""
-        self._asked.pop(turns, None)
-        self._resting.discard(turns)
+        self._busy.pop(bot, None)
+        self._resting.discard(bot)
 
-    def claim(self, turns: BotTurns) -> bool:
+    def claim(self, bot: BotTurns) -> bool:
         """Claim a bot in order to freeze it; return False if it does not rest."""
-        is_resting = turns in self._resting
-        self._resting.discard(turns)
+        is_resting = bot in self._resting
+        self._resting.discard(bot)
         return is_resting
 
     def _ring_by(self, when_us: int) -> None:
@@ -164,13 +165,13 @@ class Freezer:
             self._alarm = self._clock.at(when_us, self._ring)
 
     def _ring(self) -> None:
-        """Freeze all resting bots if the longest open request has lasted LAZY_US, else wait again.
+        """Freeze all resting bots if the oldest open request has lasted LAZY_US, else wait again.
 
-        If no request is open, the time counts since a bot has last begun to rest.
+        If no request is open, that time passes from the moment at which a bot last began to rest.
         """
         self._alarm = None
-        oldest_us = min(self._asked.values(), default=self._changed_us)
-        freeze_at_us = oldest_us + LAZY_US
+        start_us = min(self._busy.values(), default=self._last_rest_us)
+        freeze_at_us = start_us + LAZY_US
         if self._clock.now_us() < freeze_at_us:
             self._ring_by(freeze_at_us)
         else:
@@ -359,7 +360,7 @@ def denied_us(
     idle_us      the time in which the bot would have used no CPU if it used one at a time
     used_us      the CPU time of the bot
     """
-    # The mean over the CPUs misses at most the waits on all but one of them.
+    # Since the pressure is a mean over the CPUs, the waits on all of them are at most this.
     upper_bound_us = pressure_us * cpus
     if waited_us is None:
         return max(pressure_us, min(upper_bound_us, idle_us))

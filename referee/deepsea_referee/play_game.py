@@ -156,9 +156,9 @@ async def _ready(
 async def _with_process_details(
     report: FaultReport, process: BotProcess, missing: str | None
 ) -> FaultReport:
-    """Return a fault's report with what the bot's process tells about it.
+    """Return a fault's report with details of the bot's process, for its author.
 
-    For a crash that is the exit status and the end of the output.
+    For a crash these are the exit status and the end of the output.
 
     missing  None if the process was running when the game began; "" if its start has just failed;
              else the reason why it is never started again

@@ -204,9 +204,9 @@ class Session:
             self._advance()
 
     def close(self, reason: str) -> None:
-        """Send Goodbye after the messages that are waiting, then end the stream.
+        """Queue Goodbye after the messages that are waiting; the writer ends the stream after it.
 
-        The writer does so later. A decision that is requested from now on is an error.
+        A decision that is requested from now on is an error.
         """
         if self.usable:
             self._resume()
@@ -273,9 +273,8 @@ class Session:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._guarded(self._write(transport)))
             await self._guarded(self._read(transport))
-            # Asked before the next line, which ends the session anyway.
             ended_by_error = self._state == "ended"
-            self._end_with_stream()
+            self._end_with_stream()  # does nothing after an error
             # Leaving the block waits for the writer, which completes the write in progress: the
             # stream's status must be sent after it.
         if ended_by_error:

@@ -241,10 +241,10 @@ class _SharedMatch:
                 self._on_event(event)
 
     def _on_event(self, event: WorkerEvent) -> None:
-        """Handle what a worker reports of the games that it plays.
+        """Handle the report of a worker: a game that has ended, or the end of its whole share.
 
-        A game that it has sent is counted. When it has ended, a new worker gets its remaining
-        games. A bot that does not return interrupts the match; any other error is raised.
+        If games of the share remain, because the worker has died, a new worker gets them. A bot
+        that does not return interrupts the match; any other error is raised.
         """
         match event:
             case TaskMessage(task, VoidGame() as void):
@@ -268,13 +268,10 @@ class _SharedMatch:
                 raise error
 
     def _remove_from_share(self, task: Task, game: int) -> None:
-        """Remove a game that has ended from the share of a task; `game` counts from 1.
-
-        The worker has played a game, so it does not count as one that ends again and again.
-        """
+        """Remove a game that has ended from the share that a task plays; `game` counts from 1."""
         share = self.playing[task]
         del share.remaining[game - 1]
-        share.deaths = 0
+        share.deaths = 0  # only workers that die without having played a game are counted
 
     def _add_measures(self, result: MatchResult) -> None:
         """Add what a worker has measured in its share, beside the games, to the match's result."""

@@ -91,7 +91,7 @@ _watchdog = Watchdog(LOOK_S)
 UNSEEN_US = BUSY_US + 1
 """The wait of the referee that is assumed at the first check after a limit.
 
-These systems do not count it. It is long enough to cause a second look.
+These systems do not count it. It is long enough to cause a second check.
 """
 _LOOPBACK = "127.0.0.1"
 _CONNECT_LOOK_S = 0.5
