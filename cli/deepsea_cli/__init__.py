@@ -73,7 +73,7 @@ class CommandLine(LazyGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and raise the program's own errors for Ctrl-C and a closed pipe.
 
-        For Python's errors click's main() would print a blank line and set another exit status.
+        With Python's own errors, click would print a blank line and exit with another status.
         """
         try:
             return super().invoke(ctx)

@@ -101,7 +101,7 @@ def _print_worst_decisions(analyses: Sequence[GameAnalysis]) -> None:
 
 
 def _print_worst_dives(analyses: Sequence[GameAnalysis]) -> None:
-    """Print the dives in which several small losses of a seat add up to most."""
+    """Print the dives in which the losses of a seat's decisions together were largest."""
     dives = [(dive, analysis) for analysis in analyses for dive in analysis.marked_dives]
     # Worst first, by the low end of what the dive lost.
     dives.sort(key=lambda dive_and_game: -dive_and_game[0].loss.low)
@@ -257,7 +257,7 @@ def _loss_columns(rows: Sequence[LossTotal]) -> list[Column]:
     """Return the columns on the losses of decisions, with one row for each item of `rows`.
 
     They are the number of decisions, the sum and the mean of their losses, and the number of each
-    mark. Where the terminal is too narrow, the columns with `spare` are left out.
+    mark. A narrow terminal shows no columns with `spare`.
     """
     return [
         Column("decisions", [str(row.decisions) for row in rows], spare=1),
@@ -318,7 +318,10 @@ def _mean_loss(lost: LossTotal | None) -> str:
 
 
 def _mean(numbers: Sequence[float]) -> str:
-    """Return the mean of numbers and its error of 95 % as a text; "-" if there are no numbers."""
+    """Return the mean of numbers with half the width of its 95 % interval, such as "0.52 ±0.03".
+
+    Return "-" if there are no numbers.
+    """
     estimate = mean(numbers)
     if estimate is None:
         return "-"

@@ -338,10 +338,10 @@ def tune(options: TuneOptions) -> None:
 
 
 def _progress_note(tuned: TuneGames) -> str:
-    """Return the news beside the bar of progress.
+    """Return the text beside the bar of progress.
 
-    During the search they are the best values so far. After it the new values play against the
-    values from which the search started, and the news are the lead of the new ones.
+    During the search it has the best values so far. After it these values play against those from
+    which the search started, and the text has their lead.
     """
     from deepsea_cli.verdict_report import comparison_note
 

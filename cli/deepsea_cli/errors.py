@@ -125,7 +125,7 @@ def _message_and_status(error: Exception) -> tuple[str, int] | None:
 
 
 def _open_missing_streams() -> None:
-    """Replace the standard streams with which the program was started closed, as by `>&-`.
+    """Open the standard streams that were closed when the program was started, as by `>&-`.
 
     Otherwise the next file that is opened would get the file descriptor of such a stream, and
     output would go into this file.

@@ -337,18 +337,18 @@ def _play_match(run: _Run, results: ResultsFolder) -> None:
     from deepsea_referee.summary import BotHangs, record_name
 
     def on_game(game: GameResult, record: GameRecord) -> object:
-        """Add a game that has been played; return what is done when its record is written.
+        """Add a game of the match to the results of the run; raises `_TimeIsOver` if it was late.
 
-        Raises `_TimeIsOver` after the last game that counts.
+        Return a future for which the match waits if the disk is too slow for the records, or None.
         """
         run.result.add(game, record.decisions)
         seat_of_mine = game.seats.index(0)  # the user's bot is the first one of the match
         run.scores.append(placement_scores(game.placements)[seat_of_mine])
         run.records.append((str(run.folder / record_name(game.game)), record))
         progress.advance()
-        record_written = results.add(game, record)
+        pending_writing = results.add(game, record)
         run.check_time(run.match_share)
-        return record_written
+        return pending_writing
 
     def on_void(void: VoidGame) -> object:
         run.result.add_void(void)
@@ -385,7 +385,10 @@ def _find_habits(run: _Run, versions: Versions) -> None:
 
 
 def _deviations_of_version(run: _Run, version: Version) -> list[list[Deviation]]:
-    """Return the deviations of an earlier version in the games of its own run, by game."""
+    """Return the deviations of an earlier version from the policy, in the games of its own run.
+
+    The result has a list for each game.
+    """
     paths = sorted(version.folder.glob("game-*.json"))
     records = [(str(path), load_record(path)) for path in paths]
     names_of_version = {
@@ -500,7 +503,7 @@ def _report(
 
     bot      argument of the command that names the bot, for commands to copy
     text     text of the seed
-    verbose  print the tables of match and comparison and the whole report of habits, too
+    verbose  True to print the tables of match and comparison and the whole report of habits, too
     """
     _print_verdict(run, bot, rival, versions)
     click.echo()

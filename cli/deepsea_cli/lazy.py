@@ -63,14 +63,15 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command of this name and return it; None if there is no such command."""
-        if cmd_name not in self._entries:
+        entry = self._entries.get(cmd_name)
+        if entry is None:
             return None
-        entry = self._entries[cmd_name]
-        module, _, attribute = entry.place.partition(":")
-        command = getattr(import_module(module), attribute)
+        module_name, _, attribute = entry.place.partition(":")  # MODULE:ATTRIBUTE
+        command = getattr(import_module(module_name), attribute)
         assert isinstance(command, click.Command)
         command.short_help = entry.line
-        return add_examples(command, f"{self._words} {cmd_name}".strip())
+        words_of_call = f"{self._words} {cmd_name}".strip()
+        return add_examples(command, words_of_call)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -126,7 +127,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     # The variable in which the shell asks the program for completions, as click expects it.
     variable = f"_{PROGRAM.replace('-', '_').upper()}_COMPLETE"
     script = completion_class(program_command, {}, PROGRAM, variable).source()
-    # In click's script for bash, files would replace the names of bots instead of joining them.
+    # By click's script, bash would complete an argument to files alone, and to no names of bots.
     click.echo(script.replace(_FILES_ALONE, _FILES_TOO))
 
 

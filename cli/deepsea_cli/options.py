@@ -550,7 +550,7 @@ def require_linux(command_name: str) -> None:
 
 
 def prepare_machine(command_name: str) -> None:
-    """Prepare the control groups of this machine for bots; raises UserError if it has no Linux.
+    """Prepare this machine to confine bots; raises UserError if its system is not Linux.
 
     A command calls this before it starts a thread or a process.
     """

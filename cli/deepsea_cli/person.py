@@ -210,7 +210,7 @@ class TerminalPerson:
         result = Result(record.points, record.placements)
         for line in narration.tell_end(result, narration.names(record)):
             echo(f"  {line}")
-        self.skips = False
+        self.skips = False  # the person has not skipped the judgement of this game yet
         if judging:
             echo("judging your decisions takes some seconds; Ctrl-C skips it")
 

@@ -303,7 +303,7 @@ class _Sitting:
         has_next = outcome.game < self.settings.games and not has_left
         is_judged = self.judges and not has_left
         self.person.over(outcome.game, record, seat, judging=is_judged, more=has_next)
-        if has_left:
+        if self.person.away:
             self.end.set()
         judge = partial(self._judge, outcome.game, record, seat) if is_judged else None
         return self._pause(judge)

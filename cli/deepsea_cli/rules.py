@@ -177,18 +177,18 @@ def explain(
     deal_seed = DEFAULT_SEED if seed is None else seed_from_text(seed)
     state, given_values = read_position(position, load_rules(rules), deal_seed)
     table = _Table(state, given_values)
-    words = " ".join(steps).split()  # several steps may be one argument
-    for word in words:
-        _refuse_malformed(word)
+    single_steps = " ".join(steps).split()  # one argument may have several steps
+    for step in single_steps:
+        _refuse_malformed(step)
     if not json:
         _print_position(table)
-    for word in words:
-        text = "\n".join(table.apply(word))
+    for step in single_steps:
+        outcome = "\n".join(table.apply(step))
         if not json:
-            click.echo(f"{word:8}  {textwrap.indent(text, ' ' * 10).lstrip()}")
+            click.echo(f"{step:8}  {textwrap.indent(outcome, ' ' * 10).lstrip()}")
     if json:
         print_json(_position_document(table, deal_seed))
-    elif words:
+    elif single_steps:
         _print_position(table)
 
 

@@ -88,14 +88,14 @@ def _confidence(alpha: float) -> str:
 
 
 def _rounded_up(estimate: int | None) -> str:
-    """Return an estimated number of games or blocks with two digits, "-" for None.
+    """Return an estimated number of games or blocks, such as "1,300" for 1234; "-" for None.
 
-    It is rounded up, so that it is never less than what was played already.
+    It is rounded up to two significant digits, so that it is never less than what was played.
     """
     if estimate is None:
         return "-"
-    unit = 10 ** max(0, len(str(estimate)) - 2)
-    return f"{math.ceil(estimate / unit) * unit:,}"
+    rounding_unit = 10 ** max(0, len(str(estimate)) - 2)
+    return f"{math.ceil(estimate / rounding_unit) * rounding_unit:,}"
 
 
 def _elo_document(elo: Elo | None) -> dict[str, Any] | None:
@@ -331,7 +331,7 @@ def _columns(ranking: Ranking, names: Sequence[str], *, empty: str) -> list[Colu
     """Return the columns of the ranking, with a row for each bot, the best one first.
 
     names  names of the bots by their index
-    empty  sign for the pairs in the last column that another row shows
+    empty  sign in the last column for a pair that another row shows
     """
     order = ranking.order
     ranks = range(1, len(order) + 1)
@@ -352,9 +352,9 @@ def _verdicts_column(ranking: Ranking, empty: str) -> Column:
     """Return the column with the verdicts on all pairs, a sign for each.
 
     A sign stands in the row of the better bot, below the last digit of the other one's rank. The
-    head has no digit for the best bot, because no bot is ranked above it.
+    best bot has no digit in the head, because no bot is ranked above it.
 
-    empty  sign for the pairs below the diagonal, which another row shows
+    empty  sign for a pair that the row of the better bot shows already
     """
     order = ranking.order
     rows = []

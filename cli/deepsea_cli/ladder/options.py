@@ -78,10 +78,9 @@ class Location:
     ) -> Iterator[LadderApi]:
         """Yield the ladder, which is open until the end of the `with` block.
 
-        author       the author for whom the command acts on this machine; on another machine the
-                     user's token says who that is, so UserError is raised
-        needs_token  True to raise UserError if the ladder is on another machine, and the user is
-                     not logged in there
+        author       name of the author for whom the command acts; refused for a ladder on another
+                     machine, where the user's token says who that is
+        needs_token  True to refuse a ladder on another machine if the user is not logged in there
         """
         if self.remote is None:
             from deepsea_arena.api.local import ladder_of

@@ -200,9 +200,9 @@ def close(ctx: click.Context, *, location: Location, name: str, at_once: bool) -
         if closing.unfinished is not None:
             _print_unfinished(name, closing.unfinished)
             ctx.exit(NEGATIVE)
-        number = closing.in_play
-        if number:
-            games = "a game that is" if number == 1 else f"{number} games that are"
+        games_in_play = closing.in_play
+        if games_in_play:
+            games = "a game that is" if games_in_play == 1 else f"{games_in_play} games that are"
             echo(f"season {name} gets no new games, but {games} being played will count;")
             echo("repeat the command for the final table and the seed")
             ctx.exit(NEGATIVE)

@@ -148,6 +148,7 @@ def _print_profile(page: BotProfile) -> None:
     echo(f"version {page.version} in season {page.season.name}")
     for verdict in page.verdicts:
         echo(verdict.words)
+    # The bot and its author are named above, and a rank says little without the other bots.
     columns = standing_columns([page.standing] if page.standing else [])
     grid(*(column for column in columns if column.head not in ("rank", "bot", "author")))
     rating_histories = {line.version: line.points for line in page.course}
@@ -183,17 +184,17 @@ def _print_history(history: Sequence[CoursePoint]) -> None:
 
 def _print_opponents(page: BotProfile) -> None:
     """Print the bot's results against the opponents that it met most often."""
-    lines = page.opponents
+    opponents = page.opponents
     grid(
-        Column("against", [f"{line.bot} v{line.version}" for line in lines], text=True),
-        Column("games", [str(line.games) for line in lines]),
-        Column("better", [str(line.better) for line in lines]),
-        Column("level", [str(line.level) for line in lines]),
-        Column("worse", [str(line.worse) for line in lines]),
-        Column("share", [percent(line.share) for line in lines]),
+        Column("against", [f"{other.bot} v{other.version}" for other in opponents], text=True),
+        Column("games", [str(other.games) for other in opponents]),
+        Column("better", [str(other.better) for other in opponents]),
+        Column("level", [str(other.level) for other in opponents]),
+        Column("worse", [str(other.worse) for other in opponents]),
+        Column("share", [percent(other.share) for other in opponents]),
     )
-    if page.opponents_of > len(lines):
-        echo(f"these are the {len(lines)} that it met most often, of {page.opponents_of}")
+    if page.opponents_of > len(opponents):
+        echo(f"these are the {len(opponents)} that it met most often, of {page.opponents_of}")
 
 
 def _print_seats(page: BotProfile) -> None:
@@ -284,6 +285,7 @@ def withdraw(*, location: Location, name: str, reason: str | None) -> None:
     """
     location.refuse_options(reason=reason)
     if location.remote is not None:
+        # The ladder itself gives the reason, and checks that the user is the author.
         with location.open_ladder(needs_token=True) as ladder:
             withdrawn = ladder.withdraw(bot=name)
         echo(f"{withdrawn.bot} is {withdrawn.state}: {withdrawn.reason}")
@@ -366,8 +368,7 @@ def _read_newest(read_page: Callable[..., GamesPage], limit: int) -> GamesPage:
     It is joined from as many pages as it takes. Its field `older` says where older games begin, and
     is None if there are none.
 
-    read_page  reads a page of at most `limit` games, from the field `older` of the page before it
-               on as the argument `before`
+    read_page  reads a page: at most `limit` games that are older than `before`, a field `older`
     """
     from msgspec import structs
 

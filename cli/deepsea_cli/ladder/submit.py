@@ -333,16 +333,17 @@ class _SubmissionProgress:
 
 def _progress_words(submission: Submission) -> str:
     """Return the state of a submission in words, beside the bar of its progress."""
-    games, of_games = submission.games, submission.of_games
     if submission.state == "queued":
         ahead = submission.ahead
         return f"waiting, {ahead} before it" if ahead else "waiting, the next"
-    if submission.state == "running" and not of_games:
+    if submission.state != "running":
+        return submission.state
+    all_games = submission.of_games
+    if not all_games:
         return "its files are being read"
-    if submission.state == "running":
-        # The game that is being played is the one after those that have ended.
-        return f"checking, game {min(games + 1, of_games)} of {of_games}"
-    return submission.state
+    # The game that is being played is the one after those that have ended.
+    game = min(submission.games + 1, all_games)
+    return f"checking, game {game} of {all_games}"
 
 
 # ----- Output

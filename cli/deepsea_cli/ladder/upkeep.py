@@ -151,8 +151,8 @@ def _print_counts(counts: LadderCounts) -> None:
     for check in upkeep(counts):
         if not check.ok:
             echo(f"{check.found}: {check.remedy}")
-    for line in counts.resting_runners:
-        echo(line)
+    for sentence in counts.resting_runners:
+        echo(sentence)
     if counts.recent_decision_seconds:
         echo(_recent_decisions(counts))
 
@@ -160,7 +160,7 @@ def _print_counts(counts: LadderCounts) -> None:
 def _recent_decisions(counts: LadderCounts) -> str:
     """Return a line on the decisions in the newest games: their times, and faults by kind.
 
-    A time is one within which a share of them was made, as in "90% within 2.1 ms".
+    The times are such as "90% within 2.1 ms": 90 % of the decisions took no longer than this.
     """
     times = [
         f"{float(share):.0%} within {1000 * seconds:.1f} ms"
