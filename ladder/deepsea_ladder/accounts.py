@@ -349,8 +349,9 @@ def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
     An IPv4 address that is written as IPv6 (`::ffff:192.0.2.1`) is returned as IPv4.
     """
+    text_without_zone, _, _ = text.partition("%")
     try:
-        parsed = ipaddress.ip_address(text.partition("%")[0])
+        parsed = ipaddress.ip_address(text_without_zone)
     except ValueError:
         return None
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:

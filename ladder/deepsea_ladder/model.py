@@ -41,8 +41,8 @@ def utc_time(ms: int) -> datetime:
 def parse_time(text: str) -> datetime | None:
     """Return the time of a text in the format of RFC 3339, in UTC.
 
-    None if the text is no time, lies outside the years 1 to 9999 in UTC, or has no offset from UTC,
-    so that its meaning would depend on the reader's time zone.
+    Return None if the text is no time, if the time lies outside the years 1 to 9999, or if it has
+    no offset from UTC, so that its meaning would depend on the reader's time zone.
     """
     try:
         time = datetime.fromisoformat(text)

@@ -125,7 +125,9 @@ class _Games:
     announces_stop: bool
     """True to print after Ctrl-C that the current game is being finished."""
     _meetings: Meetings = field(default_factory=Meetings)
-    _players: defaultdict[int, list[AnyBot]] = field(default_factory=lambda: defaultdict(list))
+    _copies_of_bot: defaultdict[int, list[AnyBot]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     """The imported copies of each bot, by its number. No copy plays two games on the same seed."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -217,7 +219,7 @@ class _Games:
         try:
             now_us = self.now_us or ThreadClock().now_us
             for bot in range(len(self.settings.bots)):
-                self._load(bot)
+                self._import_copy(bot)
             for number in self.settings.numbers():
                 if self.stop.count:
                     break
@@ -227,17 +229,17 @@ class _Games:
         finally:
             self._over.set()
 
-    def _load(self, number: int) -> AnyBot:
+    def _import_copy(self, number: int) -> AnyBot:
         """Import another copy of the bot with this number, with modules of its own.
 
         The copy is returned, and added to those that the bot has. With the first one, hints about
         misspelt names of methods are shown, but by one worker only.
         """
         bot = self.settings.bots[number]
-        imported = self._players[number]
+        imported = self._copies_of_bot[number]
         plan = self.settings.output
         hints = plan.hints if plan.worker <= 1 else None
-        with self.output.redirected(number), self._bots_code():
+        with self.output.redirected(number), self._running_bots_code():
             player = load(bot)
         is_first = not imported
         if hints is not None and is_first and isinstance(player, type):
@@ -256,11 +258,11 @@ class _Games:
         """
         players = []
         for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
-            imported = self._players[bot]
+            imported = self._copies_of_bot[bot]
             if earlier_games < len(imported):
                 players.append(imported[earlier_games])
             else:
-                players.append(self._load(bot))
+                players.append(self._import_copy(bot))
         return players
 
     def _play_number(self, number: int, now_us: Callable[[], int]) -> None:
@@ -279,7 +281,7 @@ class _Games:
             self.output.bot = line_up[seat]
 
         players = self._copies_for(line_up, refereed.game.seed)
-        with self.output.redirected(), self._bots_code(refereed):
+        with self.output.redirected(), self._running_bots_code(refereed):
             play_to_end(
                 refereed, players, on_error="forfeit", now_us=now_us, on_seat=assign_output_to
             )
@@ -296,7 +298,7 @@ class _Games:
                 writing.result()
 
     @contextmanager
-    def _bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
+    def _running_bots_code(self, game: RefereedGame | None = None) -> Iterator[None]:
         """Allow the thread that watches this one to abandon the game while the `with` block runs.
 
         The block runs bots' code. If that returns although the game was abandoned meanwhile, this

@@ -61,10 +61,10 @@ def on_signals(
 class _Relay(threading.local):
     """The functions of `on_signals` in a thread that `run_apart` has started."""
 
-    calls: list[tuple[Callable[[], object], Callable[[], object]]] | None = None
+    functions_of_blocks: list[tuple[Callable[[], object], Callable[[], object]]] | None = None
     """The functions for Ctrl-C and for SIGTERM, of the innermost `with` block last.
 
-    None in any thread but the main one.
+    None in a thread that `run_apart` has not started.
     """
 
 
@@ -78,7 +78,7 @@ def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -
     The main thread waits in `run_apart` for the calling thread, which it has started. In any other
     thread this has no effect.
     """
-    functions_of_blocks = _relay.calls
+    functions_of_blocks = _relay.functions_of_blocks
     if functions_of_blocks is None:
         yield
         return
@@ -99,7 +99,7 @@ def run_apart(play: Callable[[], T]) -> T:
     functions_of_blocks: list[tuple[Callable[[], object], Callable[[], object]]] = []
 
     def play_with_relay() -> T:
-        _relay.calls = functions_of_blocks
+        _relay.functions_of_blocks = functions_of_blocks
         return play()
 
     def interrupt() -> None:

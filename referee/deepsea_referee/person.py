@@ -115,9 +115,8 @@ class PersonSeat:
         if time_left != NO_CLOCK:
             deadline_us = self._request_us + limit_us + 1  # exactly at the limit is in time
             self._alarm = self._clock.at(deadline_us, partial(self._time_out, limit_us))
-        person_request = PersonRequest(
-            view, events, time_left, partial(self._is_wanted, self._request_id)
-        )
+        is_wanted = partial(self._is_wanted, self._request_id)
+        person_request = PersonRequest(view, events, time_left, is_wanted)
         # A daemon thread: a read from a terminal that nothing can end must not keep the program
         # from exiting.
         threading.Thread(

@@ -273,10 +273,10 @@ class _GameLoop:
             self._void(error)
 
     def _count_fault(self, question: Question, error: BotFault | RefereeError) -> FaultReport:
-        """Count the fault by which a seat has not answered, and return its report.
+        """Count a fault instead of an answer, and return its report; raise an error of the referee.
 
-        An error of the referee is raised instead. Only a delay by the host is a timeout of a
-        suspect, a seat whose bot was delayed in an earlier game, too.
+        There is one exception: if the host delays a bot too long that it has delayed in an earlier
+        game already (a suspect), that is a timeout of the bot.
 
         question  the decision that was requested
         """

@@ -140,7 +140,7 @@ def _lock(folder: Path) -> int:
                     f"{since:%Y-%m-%d %H:%M:%S}: wait for its end, or name another folder"
                 )
             if _is_file_at(path, descriptor):
-                # For the message above, in another process.
+                # The id of this process, for the message above in another one.
                 os.ftruncate(descriptor, 0)
                 os.lseek(descriptor, 0, os.SEEK_SET)
                 os.write(descriptor, str(os.getpid()).encode())
@@ -237,8 +237,8 @@ class Spool:
     def put(self, number: int, text: str) -> None:
         """Store a text under its number. The text must not be empty.
 
-        It is appended to the first file. The second one gets its position there, in the place that
-        belongs to the number.
+        Texts may come in any order: one file has them one after another, and a second file has, in
+        the order of the numbers, the position of each in the first one.
         """
         data = text.encode()
         offset = self._texts.seek(0, os.SEEK_END)
@@ -412,8 +412,8 @@ class WriteBehind:
     ) -> Future[object] | None:
         """Queue a call without blocking.
 
-        Returns None, or if the queue is full the future of its oldest call, for which the caller
-        should wait before the next call. Raises the exception of an earlier call.
+        Return None, or if the queue is full the future of its oldest call, for which the caller
+        should wait before the next call. Raises the exception of an earlier call that has failed.
         """
         while self._queue and self._queue[0].done():
             self._queue.popleft().result()

@@ -140,7 +140,7 @@ def _play(play: Callable[[], T], in_process: bool) -> T:
     in_process  True if the bots are called in this process, without gRPC
     """
     if not in_process:
-        # This process has inherited the id of the one that started gRPC, and from which it forked.
+        # The set was copied by a fork if it has the id of another process, in which gRPC started.
         if _with_grpc - {os.getpid()}:
             raise UserError(
                 "bots played as processes before this process was forked, and gRPC does not go on "

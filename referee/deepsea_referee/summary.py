@@ -111,7 +111,7 @@ class FaultKinds:
 
 
 def _cause(report: FaultReport) -> object:
-    """Return a value that is equal for faults with the same cause.
+    """Return a value that is equal for faults with the same cause, to count them together.
 
     That is the place in the author's code if the fault has a traceback, else its message. All
     timeouts are alike, since their messages differ in the limit only.
@@ -326,18 +326,13 @@ class MatchResult:
     def _repr_html_(self) -> str:
         """Return the table of the bots as HTML; a notebook calls this to show the result."""
         head = ("bot", "games", "wins", "placement", "points", "drowned in dive 1, 2, 3", "faults")
-        rows = [
-            (
-                row.name,
-                row.games,
-                row.wins,
-                "-" if row.mean_placement is None else f"{row.mean_placement:.2f}",
-                "-" if row.mean_points is None else f"{row.mean_points:.1f}",
-                ", ".join(map(str, row.drowned)),
-                row.faults,
-            )
-            for row in self.ranked()
-        ]
+        rows = []
+        for bot in self.ranked():
+            # A bot without games has no means.
+            placement = "-" if bot.mean_placement is None else f"{bot.mean_placement:.2f}"
+            points = "-" if bot.mean_points is None else f"{bot.mean_points:.1f}"
+            drowned = ", ".join(map(str, bot.drowned))
+            rows.append((bot.name, bot.games, bot.wins, placement, points, drowned, bot.faults))
         return html_table(self._facts, head, rows)
 
     @property
@@ -413,10 +408,12 @@ class MatchResult:
 
         Bots are sorted by mean placement, then by mean points; bots without games come last.
         """
-        return sorted(
-            self.summaries(),
-            key=lambda row: (row.games == 0, row.mean_placement or 0, -(row.mean_points or 0)),
-        )
+
+        def standing(row: BotSummary) -> tuple[bool, float, float]:
+            has_no_games = row.games == 0
+            return has_no_games, row.mean_placement or 0, -(row.mean_points or 0)
+
+        return sorted(self.summaries(), key=standing)
 
 
 def record_name(game: int) -> str:
