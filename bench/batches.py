@@ -25,7 +25,7 @@ from deepsea_rules.ruleset import DEFAULT, USUAL_PLAYERS, preset
 from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
 from deepsea_sdk.coach.decisions import Effort, PlayedDecision, game_steps, judge_many
-from deepsea_sdk.coach.roll_outs import Stream, Trials, one_by_one
+from deepsea_sdk.coach.roll_outs import LuckSource, Trials, one_by_one
 from deepsea_sdk.policies import Policy, TurnDice, roll_out, steady
 from deepsea_sdk.table import play
 from figures import Row, Scale, at_least, beside, median, rate, report, seconds
@@ -209,7 +209,7 @@ def _races(games: int) -> tuple[float, float]:
         for step in game_steps(game):
             if step.kind == "decision" and step.action is not None:
                 view = view_for(step.before.state, step.seat)
-                stream = Stream(f"{number}/{step.decision}", SEATS)
+                stream = LuckSource(f"{number}/{step.decision}", SEATS)
                 decisions.append(PlayedDecision(view, step.action, stream))
     tried = sum(len(one.options) for one in decisions)
     many = seconds(lambda: judge_many(decisions, Effort.of(200)), 1) / (200 * tried)

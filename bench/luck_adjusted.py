@@ -26,7 +26,7 @@ from deepsea_referee.workbench.blocks import BlockLuck, seated
 from deepsea_referee.workbench.comparison import Comparison
 from deepsea_rules.randomness import game_seed, seed_from_text
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.formula import Luck
+from deepsea_sdk.coach.formula import LuckSums
 from deepsea_sdk.table import play
 from figures import described
 from variance import Tweaked
@@ -54,7 +54,7 @@ MATCHES = (
 Seated: TypeAlias = tuple[
     list[BotSpec], tuple[tuple[int, ...], ...], tuple[int, ...], tuple[int, ...]
 ]
-Block: TypeAlias = tuple[Sequence[GameResult], Luck]
+Block: TypeAlias = tuple[Sequence[GameResult], LuckSums]
 
 
 class Needed(NamedTuple):

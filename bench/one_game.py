@@ -38,7 +38,7 @@ from deepsea_sdk.bot import TimeLeft
 from deepsea_sdk.launch import ADDRESS, TOKEN
 from deepsea_sdk.table import RefereedGame
 from figures import Row, Scale, at_most, beside, median
-from ping import Stream, ping_pong, streams_to
+from ping import BotStream, ping_pong, streams_to
 from real import as_the_command_line, message_bytes, settings
 
 GAMES: dict[Scale, int] = {"tiny": 3, "full": 200}
@@ -223,7 +223,7 @@ class BareGame:
 
 
 @asynccontextmanager
-async def real_bots(count: int) -> AsyncIterator[list[Stream]]:
+async def real_bots(count: int) -> AsyncIterator[list[BotStream]]:
     """Streams to real bots that answer at once, and that have been welcomed."""
 
     def bot(address: str) -> subprocess.Popen[bytes]:
@@ -237,7 +237,7 @@ async def real_bots(count: int) -> AsyncIterator[list[Stream]]:
         yield streams
 
 
-async def bare(streams: Sequence[Stream], number: int) -> float:
+async def bare(streams: Sequence[BotStream], number: int) -> float:
     """Play a game with real bots; returns the seconds of a decision."""
     began = time.perf_counter()
     game = BareGame(number, len(streams))
@@ -252,7 +252,7 @@ async def bare(streams: Sequence[Stream], number: int) -> float:
     return (time.perf_counter() - began) / game.decisions
 
 
-async def without_bots(streams: Sequence[Stream], number: int) -> float:
+async def without_bots(streams: Sequence[BotStream], number: int) -> float:
     """The same with clients whose answers say nothing: what they decide is read from bytes here."""
     chance = Random(number).random
     answers = {action: _answer(action) for action in _legal_actions(number, len(streams))}
@@ -268,7 +268,7 @@ async def without_bots(streams: Sequence[Stream], number: int) -> float:
     return (time.perf_counter() - began) / game.decisions
 
 
-async def without_referee(streams: Sequence[Stream], number: int) -> float:
+async def without_referee(streams: Sequence[BotStream], number: int) -> float:
     """The same with real bots and messages that were made before: nothing is computed here."""
     game, requests = BareGame(number, len(streams)), []
     starts, chance = game.starts(), Random(number).random

@@ -21,13 +21,13 @@ import grpc
 METHOD = "/deepsea.bench.Ping/Play"
 
 
-Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+BotStream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
 class PingPong:
     """Streams to ask over, one question at a time; made by `ping_pong`."""
 
-    def __init__(self, question_bytes: int, streams: Sequence[Stream]) -> None:
+    def __init__(self, question_bytes: int, streams: Sequence[BotStream]) -> None:
         self.streams = streams
         """One for each client."""
         self._question = b"?" * question_bytes
@@ -61,16 +61,16 @@ async def ping_pong(
 @asynccontextmanager
 async def streams_to(
     start: Callable[[str], subprocess.Popen[bytes]], clients: int, method: str
-) -> AsyncIterator[list[Stream]]:
+) -> AsyncIterator[list[BotStream]]:
     """Streams that so many processes open to this one; the processes end with the context.
 
     start   starts a process, given the address of the server here
     method  the full name of what they call
     """
-    streams: list[Stream] = []
+    streams: list[BotStream] = []
     all_there = asyncio.Event()
 
-    async def serve(_requests: object, stream: Stream) -> None:
+    async def serve(_requests: object, stream: BotStream) -> None:
         streams.append(stream)
         if len(streams) == clients:
             all_there.set()

@@ -15,7 +15,7 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.sandbox.plain_process import PlainProcess
-from deepsea_referee.server import GrpcTransport, Stream
+from deepsea_referee.server import BotStream, GrpcTransport
 from deepsea_referee.summary import GameResult
 from deepsea_rules.game import GameRecord
 from deepsea_rules.randomness import seed_from_text
@@ -73,7 +73,7 @@ class Pace:
 class _Metered:
     """A stream that notes how long its messages are."""
 
-    def __init__(self, stream: Stream, questions: list[int], answers: list[int]) -> None:
+    def __init__(self, stream: BotStream, questions: list[int], answers: list[int]) -> None:
         self._stream, self._questions, self._answers = stream, questions, answers
         self.abort = stream.abort
 
@@ -94,8 +94,8 @@ async def message_bytes() -> tuple[int, int]:
     answers: list[int] = []
     prepare = GrpcTransport.__init__
 
-    def prepare_metered(transport: GrpcTransport, stream: Stream) -> None:
-        prepare(transport, cast(Stream, _Metered(stream, questions, answers)))
+    def prepare_metered(transport: GrpcTransport, stream: BotStream) -> None:
+        prepare(transport, cast(BotStream, _Metered(stream, questions, answers)))
 
     with patch.object(GrpcTransport, "__init__", prepare_metered):
         await play_match(settings(games=2))

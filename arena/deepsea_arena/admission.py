@@ -28,7 +28,7 @@ from deepsea_referee.errors import BotStartError, HostOutOfMemory, HostTooBusy, 
 from deepsea_referee.match import MatchSettings, play_match
 from deepsea_referee.summary import GameResult, MatchResult
 from deepsea_referee.workbench.advice import ladder_remedy
-from deepsea_referee.workers import Link, Perform
+from deepsea_referee.workers import Link, TaskFunction
 from deepsea_rules.faults import REMEDIES, Fault, FaultReport
 from deepsea_rules.game import GameRecord
 from deepsea_rules.ruleset import SEAT_LETTERS
@@ -207,7 +207,7 @@ class AdmissionPlayed(NamedTuple):
 
 
 @contextmanager
-def check_worker(link: Link) -> Iterator[Perform]:
+def check_worker(link: Link) -> Iterator[TaskFunction]:
     """Yield the function that does one task of a check in a worker process.
 
     It reads an archive or plays admission games. After each game it sends the number of games that

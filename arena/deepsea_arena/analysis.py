@@ -16,7 +16,7 @@ from itertools import starmap
 from math import fsum, sqrt
 from typing import NamedTuple
 
-from deepsea_referee.workers import Link, Perform, results_in_order
+from deepsea_referee.workers import Link, TaskFunction, results_in_order
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import GameRecord, RecordSeat, verify
@@ -37,7 +37,7 @@ from deepsea_sdk.coach.decisions import (
     luck_of_many,
     mark_of,
 )
-from deepsea_sdk.coach.roll_outs import Stream
+from deepsea_sdk.coach.roll_outs import LuckSource
 from deepsea_sdk.policies import steady
 
 LUCK_ROLLOUTS = 200
@@ -457,9 +457,9 @@ def findings(
     random numbers, which follow from `label` and its number.
     """
     decisions: dict[int, PlayedDecision] = {}
-    chance_events: dict[int, tuple[Step, Stream]] = {}
+    chance_events: dict[int, tuple[Step, LuckSource]] = {}
     for number, step in steps.items():
-        stream = Stream(f"{label}/{number}", step.before.state.players)
+        stream = LuckSource(f"{label}/{number}", step.before.state.players)
         if step.action is None:
             chance_events[number] = (step, stream)
         else:
@@ -496,7 +496,7 @@ def _batch_findings(
 
 
 @contextmanager
-def _analysis_worker(settings: AnalysisSettings, link: Link) -> Iterator[Perform]:
+def _analysis_worker(settings: AnalysisSettings, link: Link) -> Iterator[TaskFunction]:
     """Set up a worker, and yield its function that analyses one batch of a game's steps."""
     yield lambda arguments: _batch_findings(settings, *arguments)
 

@@ -37,12 +37,12 @@ from deepsea_referee.system import CpuShare, equal_shares
 from deepsea_referee.workers import (
     GRACE_S,
     LocalWorkers,
-    Setup,
     Task,
     TaskFailure,
     TaskMessage,
     WorkerDeath,
     WorkerEvent,
+    WorkerSetup,
     no_files,
 )
 from deepsea_rules.printable import one_line
@@ -73,7 +73,7 @@ class Agent(distributed.WorkerPlugin):
     Its name is the key of its lease in Dask: when the lease is released, it leaves.
     """
 
-    def __init__(self, name: str, setup: Setup, cpus: CpuShare, worker: Any) -> None:
+    def __init__(self, name: str, setup: WorkerSetup, cpus: CpuShare, worker: Any) -> None:
         """Make an agent for a Dask worker, with a pool of one worker process.
 
         setup  called in the worker process
@@ -226,7 +226,7 @@ class DaskWorkers:
     def __init__(
         self,
         address: str,
-        setup: Setup,
+        setup: WorkerSetup,
         check: Callable[[], object],
         *,
         fetch: Callable[[str], bytes] = no_files,

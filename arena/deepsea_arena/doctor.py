@@ -30,7 +30,7 @@ from deepsea_ladder.rating import Audit
 from deepsea_ladder.store import Store
 from deepsea_ladder.store.database import find_damage
 from deepsea_referee.workbench.advice import CheckResult
-from deepsea_referee.workers import Link, Perform, results_in_order
+from deepsea_referee.workers import Link, TaskFunction, results_in_order
 
 LEAST_DAYS = 14
 """Least number of days for which a certificate has to be valid."""
@@ -331,6 +331,6 @@ def _prove_portion(games: Sequence[RecordedGame]) -> tuple[int, list[str]]:
 
 
 @contextmanager
-def _proving_worker(link: Link) -> Iterator[Perform]:
+def _proving_worker(link: Link) -> Iterator[TaskFunction]:
     """Set up a worker, and yield its function that re-runs a portion of games."""
     yield _prove_portion

@@ -51,7 +51,7 @@ from deepsea_referee.workbench.blocks import (
     block_line,
     read_block,
 )
-from deepsea_referee.workers import Link, Perform
+from deepsea_referee.workers import Link, TaskFunction
 from deepsea_rules.errors import InvalidRecord
 from deepsea_rules.game import Decision, Game, GameRecord
 from deepsea_rules.randomness import seed_from_text
@@ -82,7 +82,7 @@ class Analysed(NamedTuple):
 
 
 @contextmanager
-def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[Perform]:
+def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[TaskFunction]:
     """Set up a worker, and yield its function that analyses a game.
 
     For each step the function sends the number of further steps that were analysed.
@@ -133,7 +133,7 @@ class BlockPlayed(NamedTuple):
 
 
 @contextmanager
-def comparison_worker(link: Link) -> Iterator[Perform]:
+def comparison_worker(link: Link) -> Iterator[TaskFunction]:
     """Set up a worker, and yield its function that plays blocks of a comparison.
 
     It uses only the CPU time that other programs leave.
@@ -246,7 +246,7 @@ class PlayedOn(NamedTuple):
 
 
 @contextmanager
-def person_worker(link: Link) -> Iterator[Perform]:
+def person_worker(link: Link) -> Iterator[TaskFunction]:
     """Set up a worker, and yield its function that plays a step of a person's game."""
     with own_folder() as folder, closing(Tables(BotCache(folder, link.file), link)) as tables:
         yield tables.perform

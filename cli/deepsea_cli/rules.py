@@ -25,8 +25,8 @@ from deepsea_rules.ruleset import (
     OPTIONS,
     PRESETS,
     SEAT_LETTERS,
-    Option,
     OptionValue,
+    RuleOption,
     RuleSet,
 )
 from deepsea_rules.state import GameState, why_outside
@@ -129,7 +129,7 @@ def _print_rules(rules: RuleSet) -> None:
     draw(output)
 
 
-def _presets_by_value(option: Option) -> dict[OptionValue, list[str]]:
+def _presets_by_value(option: RuleOption) -> dict[OptionValue, list[str]]:
     """Return the names of the presets for each value that an option has in them."""
     by_value: dict[OptionValue, list[str]] = {}
     for name, rules in PRESETS.items():
@@ -144,12 +144,12 @@ def _value_text(value: OptionValue) -> str:
     return "none" if value is None else str(value)
 
 
-def _values(option: Option) -> list[OptionValue]:
+def _values(option: RuleOption) -> list[OptionValue]:
     """Return the values that the option can have or has in a preset, each once."""
     return list(dict.fromkeys((*option.values, *_presets_by_value(option))))
 
 
-def _differs(option: Option) -> bool:
+def _differs(option: RuleOption) -> bool:
     """Return True if the presets have different values of the option."""
     return len(_presets_by_value(option)) > 1
 

@@ -37,7 +37,7 @@ __all__ = [
     "run_match",
 ]
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "errors": ("RefereeError", "UserError"),
     "summary": ("BotHangs", "BotSummary", "GameResult", "MatchResult", "VoidGame"),
     "script": ("run_comparison", "run_match"),
@@ -51,7 +51,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 def __getattr__(name: str) -> Any:
     # On demand: every module of this package imports this one, and most do without gRPC.
-    for home, names in _HOMES.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

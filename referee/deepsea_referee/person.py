@@ -31,7 +31,7 @@ from deepsea_rules.time_control import TimeControl, overrun
 from deepsea_rules.view import View
 from deepsea_sdk.bot import NO_CLOCK, TimeLeft
 from deepsea_sdk.coach.decisions import Effort, PlayedDecision, judge
-from deepsea_sdk.coach.roll_outs import Stream
+from deepsea_sdk.coach.roll_outs import LuckSource
 from deepsea_sdk.table import RefereedGame
 
 LATE = "the time is up: the default action was played"
@@ -351,7 +351,7 @@ def hint(view: View, effort: Effort = HINT_EFFORT) -> list[str]:
     """
     # The coach judges a played action in comparison with all others. None is played yet, and any
     # legal one will do.
-    random_numbers = Stream(f"hint/{view}", view.players)
+    random_numbers = LuckSource(f"hint/{view}", view.players)
     judgement = judge(PlayedDecision(view, view.legal[0], random_numbers), effort)
     options = sorted(judgement.options, key=lambda option: option.score.mean, reverse=True)
     scores = ", ".join(

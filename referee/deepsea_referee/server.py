@@ -68,13 +68,13 @@ REMOTE_PINGS = (
     ("grpc.http2.ping_timeout_ms", 10_000),
 )
 
-Stream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+BotStream: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 
 class GrpcTransport:
     """The transport of a bot over gRPC, once its Hello was accepted."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: BotStream) -> None:
         self.stream = stream
 
     async def read(self) -> list[wire.Answer] | None:
@@ -104,7 +104,7 @@ class GrpcTransport:
             await self.stream.abort(code, detail)
 
 
-async def receive(stream: Stream) -> bytes | None:
+async def receive(stream: BotStream) -> bytes | None:
     """Read the next message; return None at the end of the stream, even in the middle of a message.
 
     If a message is too long, gRPC ends the stream with an error status, and raises.
@@ -200,7 +200,7 @@ class SeatServer:
                 await asyncio.wait((self._starting,))
             await self._server.stop(grace=None)
 
-    async def _play(self, _requests: object, stream: Stream) -> None:
+    async def _play(self, _requests: object, stream: BotStream) -> None:
         """Handle a call of the service: check the bot's Hello, then serve the session.
 
         A wrong first message ends the stream with a status; `abort` raises, so nothing follows it.

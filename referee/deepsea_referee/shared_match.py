@@ -34,9 +34,9 @@ from deepsea_referee.workers import (
     GRACE_S,
     Link,
     LocalWorkers,
-    Perform,
     Task,
     TaskFailure,
+    TaskFunction,
     TaskMessage,
     TaskResult,
     WorkerDeath,
@@ -113,7 +113,7 @@ def run_match(
 
 
 @dataclass
-class _Share:
+class _WorkerGames:
     """Games of the match that one worker plays; if it dies, another worker continues."""
 
     remaining: dict[int, None]
@@ -138,9 +138,9 @@ class _SharedMatch:
     stop_requests: int = 0
     hang: BotHangs | None = None
     """The error of the first bot that does not return, which ends the match."""
-    waiting: deque[_Share] = field(default_factory=deque)
+    waiting: deque[_WorkerGames] = field(default_factory=deque)
     """The shares that no worker has."""
-    playing: dict[Task, _Share] = field(default_factory=dict)
+    playing: dict[Task, _WorkerGames] = field(default_factory=dict)
     """The shares that workers play, by their tasks."""
     started: int = 0
     """The number of tasks that were started."""
@@ -179,7 +179,7 @@ class _SharedMatch:
             self.hang.result = self.result
             raise self.hang
 
-    def _start_share(self, share: _Share, worker: Hashable) -> None:
+    def _start_share(self, share: _WorkerGames, worker: Hashable) -> None:
         """Let a free worker play the games of a share that have no result yet."""
         self.started += 1
         output = replace(self.settings.output, worker=self.started)
@@ -187,7 +187,7 @@ class _SharedMatch:
         task = self.pool.start(part, worker, self.needs)
         self.playing[task] = share
 
-    def _rounds(self, share_games: int | None) -> Iterator[list[_Share]]:
+    def _rounds(self, share_games: int | None) -> Iterator[list[_WorkerGames]]:
         """Yield the games of the match in rounds: each is a list with one share for each worker.
 
         There is a single round, unless a share has a limited number of games.
@@ -198,7 +198,7 @@ class _SharedMatch:
         size = share_games or min(MOST_GAMES, math.ceil(self.settings.games / workers))
         numbers = iter(self.settings.numbers())
         while numbers_of_round := [*islice(numbers, size * workers)]:
-            shares = [_Share({}) for _ in range(workers)]
+            shares = [_WorkerGames({}) for _ in range(workers)]
             for index, number in enumerate(numbers_of_round):
                 share = shares[self.settings.worker_of(index, workers)]
                 share.remaining[number] = None
@@ -281,7 +281,7 @@ class _SharedMatch:
         for total, of_share in zip(self.result.off_turn, result.off_turn, strict=True):
             total.add(of_share)
 
-    def _finish_share(self, share: _Share, ending: str) -> None:
+    def _finish_share(self, share: _WorkerGames, ending: str) -> None:
         """Let a new worker play the remaining games of a share, if any, after its worker's end.
 
         The games that the worker was playing are void, unless they are played again (`replay`).
@@ -322,7 +322,7 @@ def _wait_for(answer: object) -> None:
 
 
 @contextmanager
-def player(in_process: bool, link: Link) -> Iterator[Perform]:
+def player(in_process: bool, link: Link) -> Iterator[TaskFunction]:
     """Set up a worker whose tasks are shares, and yield the function that plays a share.
 
     The worker sends each game as it ends; the result of the share follows as that of its task.

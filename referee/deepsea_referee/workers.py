@@ -36,9 +36,9 @@ from deepsea_referee.system import ALL_CPUS, SYSTEM, CpuShare
 GRACE_S = 10.0
 """The time in which a worker must end its task and clean up."""
 
-Perform: TypeAlias = Callable[[Any], object]
+TaskFunction: TypeAlias = Callable[[Any], object]
 """Runs a task, given its argument; returns the result."""
-Setup: TypeAlias = "Callable[[Link], AbstractContextManager[Perform]]"
+WorkerSetup: TypeAlias = "Callable[[Link], AbstractContextManager[TaskFunction]]"
 """Context manager that sets up a worker in its process, and cleans up at its exit.
 
 It yields the function that runs tasks. It must be picklable.
@@ -154,7 +154,7 @@ class LocalWorkers:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: WorkerSetup,
         workers: int,
         *,
         fetch: Callable[[str], bytes] = no_files,
@@ -328,7 +328,7 @@ class LocalWorkers:
 
 
 def results_in_order(
-    setup: Setup, arguments: Iterable[object], workers: int, name: str
+    setup: WorkerSetup, arguments: Iterable[object], workers: int, name: str
 ) -> Iterator[Any]:
     """Run a task for each argument by several workers, and yield the results in order.
 
@@ -422,10 +422,10 @@ class Link:
 
         An error of a task, or of the setup, is reported as the task's outcome.
 
-        setup  the pickled `Setup`; it is called for the first task
+        setup  the pickled `WorkerSetup`; it is called for the first task
         """
         threading.Thread(target=self._listen, daemon=True).start()
-        perform: Perform | None = None
+        perform: TaskFunction | None = None
         with ExitStack() as cleanup:
             while True:
                 packed = self._tasks.get()

@@ -160,7 +160,7 @@ class RuleSet:
         return replace(preset(base), name=name, **options)
 
 
-class Option(NamedTuple):
+class RuleOption(NamedTuple):
     """One row of the table of options."""
 
     name: str
@@ -204,7 +204,7 @@ class Option(NamedTuple):
         return value
 
 
-def _options() -> Iterator[Option]:
+def _options() -> Iterator[RuleOption]:
     """Yield an option for each field of `RuleSet` that is `Annotated[type, description]`."""
     annotations: dict[str, Any] = RuleSet.__annotations__
     for name, annotation in annotations.items():
@@ -214,10 +214,10 @@ def _options() -> Iterator[Option]:
         if option_type is bool:
             values: tuple[OptionValue, ...] = (False, True)
         elif option_type == int | None:
-            values = (None,)  # `Option.check` allows numbers, too
+            values = (None,)  # `RuleOption.check` allows numbers, too
         else:  # Literal["on_pickup", ...]
             values = get_args(option_type)
-        yield Option(name, values, about)
+        yield RuleOption(name, values, about)
 
 
 OPTIONS = tuple(_options())

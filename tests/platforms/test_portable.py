@@ -19,7 +19,7 @@ from deepsea_referee.interrupts import first_ready
 from deepsea_referee.pauses import AGAIN_US
 from deepsea_referee.sandbox.interface import IsolatedProcess, SandboxUnavailable
 from deepsea_referee.system import System, portable
-from deepsea_referee.system.portable import PortableSystem, WallGauge, exit_signal
+from deepsea_referee.system.portable import PortableGauge, PortableSystem, exit_signal
 from deepsea_sdk.bot import TimeLeft
 
 PORTABLE: System = PortableSystem()
@@ -36,7 +36,7 @@ class Process:
 
 
 def timed_by_wall() -> DecisionTimer:
-    return DecisionTimer(WallGauge(cast(IsolatedProcess, Process()), 2))
+    return DecisionTimer(PortableGauge(cast(IsolatedProcess, Process()), 2))
 
 
 def looks(timer: DecisionTimer, until_us: int) -> list[object]:

@@ -20,7 +20,7 @@ from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
-from deepsea_sdk.coach.formula import Luck
+from deepsea_sdk.coach.formula import LuckSums
 from deepsea_sdk.table import play_to_end
 from helpers.games import rng
 from helpers.programs import PATIENT
@@ -267,7 +267,7 @@ def test_bots_of_the_field_have_no_part_in_it() -> None:
     luck = BlockLuck(line_ups, ours, theirs)
     (result, record), *_ = played([load(spec)] * 4, 3, 1)[0]
 
-    def of(seats: tuple[int, ...]) -> Luck:
+    def of(seats: tuple[int, ...]) -> LuckSums:
         return luck.measure([(replace(result, seats=seats), record)])
 
     assert of((2, 2, 2)) == (0, 0)

@@ -18,7 +18,7 @@ from deepsea_referee.workbench.confidence import (
     holm,
     mean_of,
 )
-from deepsea_sdk.coach.formula import Luck
+from deepsea_sdk.coach.formula import LuckSums
 from helpers.games import rng
 from helpers.tiers import daily
 
@@ -123,7 +123,7 @@ def test_a_small_alpha_asks_for_more() -> None:
 # The interval of a lead less its luck: as valid as that of the lead, and often narrower
 
 
-def leads(salt: str, mean: float, noise: float, luck: float) -> Iterator[tuple[float, Luck]]:
+def leads(salt: str, mean: float, noise: float, luck: float) -> Iterator[tuple[float, LuckSums]]:
     """Leads between -1 and 1 and the luck in them, whose mean is 0."""
     chance = rng(salt)
     while True:
@@ -191,7 +191,7 @@ def test_figures() -> None:
 @pytest.mark.parametrize(
     ("lead", "luck"), [(0.6, (0.0, 0.0)), (0.0, (0.45, 0.3)), (0.0, (-0.3, -0.45))]
 )
-def test_an_adjusted_lead_out_of_bounds_is_refused(lead: float, luck: Luck) -> None:
+def test_an_adjusted_lead_out_of_bounds_is_refused(lead: float, luck: LuckSums) -> None:
     with pytest.raises(ValueError, match="outside"):
         AdjustedSequence(0.5, 0.4).add(lead, luck)
 

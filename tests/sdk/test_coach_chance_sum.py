@@ -24,7 +24,7 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot, Event, GameInfo
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.decisions import Evaluation, Number, Outlook, game_steps
-from deepsea_sdk.coach.formula import Luck, chance_sum, final_scores, formula
+from deepsea_sdk.coach.formula import LuckSums, chance_sum, final_scores, formula
 from deepsea_sdk.coach.roll_outs import halves
 from deepsea_sdk.table import play
 from helpers import games
@@ -237,7 +237,7 @@ def test_the_mean_luck_is_nothing(company: str, rules: str, players: int, count:
 # Games of one seed together
 
 
-def together(company: str, rules: str, players: int, bound: float, count: int) -> list[Luck]:
+def together(company: str, rules: str, players: int, bound: float, count: int) -> list[LuckSums]:
     """The luck of seat A in games of one seed, with the same bots one seat further in each."""
     bots = COMPANY[company][:players]
     weights = [1.0, *[0.0] * (players - 1)]

@@ -21,7 +21,7 @@ from deepsea_sdk.coach.decisions import (
     judge,
     mark_of,
 )
-from deepsea_sdk.coach.roll_outs import COACH_VERSION, Luck, Stream
+from deepsea_sdk.coach.roll_outs import COACH_VERSION, LuckSource, TrialLuck
 from deepsea_sdk.policies import steady
 from helpers.commands import played
 from helpers.games import opening_state, other_values, rng
@@ -36,7 +36,7 @@ LATE = (
 
 def judged(state: GameState, action: str, *, trials: int = 50, label: str = "test") -> Judgement:
     view = view_for(state, state.to_move)
-    return judge(PlayedDecision(view, action, Stream(label, state.players)), Effort.of(trials))
+    return judge(PlayedDecision(view, action, LuckSource(label, state.players)), Effort.of(trials))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_planted_blunder_is_found() -> None:
     for step in game_steps(planted()):
         if step.kind == "decision" and step.seat == SEAT:
             assert step.action is not None
-            stream = Stream(f"planted/{step.decision}", 3)
+            stream = LuckSource(f"planted/{step.decision}", 3)
             view = view_for(step.before.state, SEAT)
             found[step.decision] = judge(PlayedDecision(view, step.action, stream), Effort.of(60))
             if step.action != steady(step.before.state):
@@ -118,7 +118,7 @@ def test_an_order_that_is_not_listed_is_an_option_too() -> None:
 def test_a_deal_never_needs_more_numbers_than_there_are() -> None:
     view = view_for(opening_state(PRESETS["guide"], 6, "deal"), None)
     for number in range(50):
-        assert isinstance(luck := Stream("deal", 6).luck(number), Luck)
+        assert isinstance(luck := LuckSource("deal", 6).luck(number), TrialLuck)
         assert sorted(view.sample(luck).values) == sorted(deal(bytes(32)))
 
 

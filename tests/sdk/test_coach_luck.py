@@ -18,7 +18,7 @@ from deepsea_sdk.coach.decisions import (
     luck_of_many,
     rolls,
 )
-from deepsea_sdk.coach.roll_outs import LEADS, Stream
+from deepsea_sdk.coach.roll_outs import LEADS, LuckSource
 from helpers import games
 from helpers.commands import faulty, played
 from helpers.positions import at
@@ -45,7 +45,7 @@ def test_a_seat_that_forfeited_decides_nothing_any_more() -> None:
     assert [step.kind for step in steps].count("decision") == len(game.decisions)
 
 
-def luck_of(step: Step, stream: Stream, trials: int) -> list[Estimate]:
+def luck_of(step: Step, stream: LuckSource, trials: int) -> list[Estimate]:
     return luck_of_many([(step, stream)], trials)[0]
 
 
@@ -57,7 +57,7 @@ def _first(kind: str, dive: int) -> Step:
 @pytest.mark.parametrize("dive", [1, 3])
 @pytest.mark.parametrize("kind", ["roll", "reveal"])
 def test_luck_by_roll_outs_sums_to_nothing_over_the_seats(kind: str, dive: int) -> None:
-    luck = luck_of(_first(kind, dive), Stream(kind, 3), 20)
+    luck = luck_of(_first(kind, dive), LuckSource(kind, 3), 20)
     assert sum(one.mean for one in luck) == pytest.approx(0)
     assert any(one.mean for one in luck)
 
@@ -68,7 +68,7 @@ def test_the_mean_luck_by_roll_outs_is_zero_over_the_sums() -> None:
     for dots, ways, after in rolls(step.before):
         first = min(3, dots - 1)
         rolled = step._replace(after=after, dice=(first, dots - first))
-        for seat, luck in enumerate(luck_of(rolled, Stream("mean", 3), 10)):
+        for seat, luck in enumerate(luck_of(rolled, LuckSource("mean", 3), 10)):
             total[seat] += ways * luck.mean
     assert total == pytest.approx([0, 0, 0])
 
@@ -80,7 +80,7 @@ def test_a_lead_at_the_end_of_a_dive_counts_by_how_often_such_a_lead_wins(dive: 
     before = Outlook(state, {chip: state.values[chip] for unit in state.cargo[0] for chip in unit})
     after = {dots: outlook for dots, _, outlook in rolls(before)}
     step = Step("roll", dive, 0, before, after[6], dice=(3, 3))
-    own, other = luck_of(step, Stream("lead", 2), 2)
+    own, other = luck_of(step, LuckSource("lead", 2), 2)
     spread, turn = LEADS[2][dive - 1]
     # A begins the next dive, as the last one home or as the one who drowned.
     home, drowned = (1 / (1 + exp(-(lead + turn) / spread)) for lead in (9, 0))
@@ -101,4 +101,4 @@ def test_a_roll_that_changes_nothing_is_no_luck() -> None:
     before = Outlook(state, {})
     ends = [after for *_, after in rolls(before)]
     step = Step("roll", 1, 0, before, ends[0], dice=(1, 1))
-    assert luck_of(step, Stream("still", 2), 5) == [(0, 0), (0, 0)]
+    assert luck_of(step, LuckSource("still", 2), 5) == [(0, 0), (0, 0)]

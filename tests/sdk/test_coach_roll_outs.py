@@ -17,7 +17,7 @@ from deepsea_sdk.coach.decisions import (
     judge_many,
     try_out,
 )
-from deepsea_sdk.coach.roll_outs import LEADS, ONE, Stream, Trials, lead_shares, one_by_one
+from deepsea_sdk.coach.roll_outs import LEADS, ONE, LuckSource, Trials, lead_shares, one_by_one
 from helpers import games
 from helpers.games import Chooser, play_out
 from helpers.positions import at
@@ -33,7 +33,7 @@ def trials_of(game: Game, every: int) -> list[Trials]:
         states = [state.clone() for _ in state.legal or [None]]
         for option, action in zip(states, state.legal, strict=False):
             option.unchecked_apply(action)
-        stream = Stream(f"trials {len(found)}", game.players)
+        stream = LuckSource(f"trials {len(found)}", game.players)
         numbers = range(len(found), len(found) + 3)
         found.append(Trials(view_for(state, seat), stream, numbers, states, step.dive))
     return found
@@ -63,7 +63,7 @@ def test_decisions_are_judged_together_as_by_themselves() -> None:
     game = play_out(Game(PRESETS["guide"], 4, seed_from_text("some")), Chooser("some", takes=True))
     decisions = [
         PlayedDecision(
-            view_for(step.before.state, step.seat), step.action, Stream(f"{step.decision}", 4)
+            view_for(step.before.state, step.seat), step.action, LuckSource(f"{step.decision}", 4)
         )
         for step in game_steps(game)
         if step.action is not None and step.decision is not None and step.decision % 9 == 0
@@ -111,6 +111,6 @@ def test_an_action_has_a_mark_if_it_truly_cost_so_much(line: str) -> None:
     cost, action, *rest = line.split()
     state = at(position := " ".join(rest))
     view = view_for(state, state.to_move)
-    found = judge(PlayedDecision(view, action, Stream(position, view.players)), Effort.to(0.03))
+    found = judge(PlayedDecision(view, action, LuckSource(position, view.players)), Effort.to(0.03))
     assert bool(found.mark) == (float(cost) > 0.05)
     assert found.regret.mean == pytest.approx(float(cost), abs=0.04)

@@ -138,13 +138,13 @@ class PortableSystem:
     def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
         if level == "sandbox":
             raise SandboxUnavailable(NEEDS_LINUX)
-        return PlainProcess()
+        return PortableIsolation()
 
     def choose_bot_users(self, text: str) -> None:
         raise ValueError(NEEDS_LINUX)
 
     def gauge(self, process: IsolatedProcess) -> Gauge:
-        return WallGauge(process, self.cpus())
+        return PortableGauge(process, self.cpus())
 
     def pipe_reader(self, descriptor: int, ready: Callable[[], object]) -> ThreadReader:
         return ThreadReader(descriptor, ready)
@@ -216,7 +216,7 @@ class PortableSystem:
 # Bots
 
 
-class PlainProcess:
+class PortableIsolation:
     """Starts bots as plain processes."""
 
     name = "process"
@@ -326,7 +326,7 @@ class PlainBotProcess(IsolatedProcess):
         self._end_if_over(tasks, memory)
 
 
-class WallGauge:
+class PortableGauge:
     """A `Gauge` without counters: bots are charged the wall time."""
 
     def __init__(self, process: IsolatedProcess, cpus: int) -> None:

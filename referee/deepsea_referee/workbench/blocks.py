@@ -48,7 +48,7 @@ from deepsea_rules.randomness import game_seed
 from deepsea_rules.ruleset import DIVES, MAX_PLAYERS, MIN_PLAYERS, USUAL_PLAYERS
 
 if TYPE_CHECKING:
-    from deepsea_sdk.coach.formula import Luck
+    from deepsea_sdk.coach.formula import LuckSums
 
 
 PlayedBlock: TypeAlias = Sequence[tuple[GameResult, GameRecord]]
@@ -290,7 +290,7 @@ class BlockLuck:
         self.bound = LUCK_BOUND * largest_lead(line_ups, ours, theirs)
         """The limit of the luck of a block, in placement score."""
 
-    def measure(self, played: PlayedBlock) -> Luck:
+    def measure(self, played: PlayedBlock) -> LuckSums:
         """Return how far luck has moved the lead of A over B in a block, in placement score.
 
         Returns the same luck twice: limited to at most `bound`, and limited to at least `-bound`. A

@@ -27,7 +27,7 @@ from deepsea_rules.printable import html_table
 from deepsea_rules.scoring import placement_scores
 
 if TYPE_CHECKING:
-    from deepsea_sdk.coach.formula import Luck
+    from deepsea_sdk.coach.formula import LuckSums
 
 Verdict = Literal["A", "B", "same"]
 FEWEST_TO_FORECAST = 10
@@ -145,7 +145,7 @@ class Comparison:
         previous = self._history[-2]
         return previous.low <= 0 <= previous.high
 
-    def add(self, games: Sequence[GameResult], luck: Luck | None = None) -> None:
+    def add(self, games: Sequence[GameResult], luck: LuckSums | None = None) -> None:
         """Add the games of one block, which count as a single observation.
 
         `luck` is the luck of A in the block; a luck-adjusted comparison needs it.

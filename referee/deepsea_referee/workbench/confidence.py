@@ -28,7 +28,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from deepsea_sdk.coach.formula import Luck
+    from deepsea_sdk.coach.formula import LuckSums
 
 ALPHA = 0.05
 """The default of the accepted probability of a wrong verdict."""
@@ -225,7 +225,7 @@ class AdjustedSequence(ConfidenceSequence):
         beyond = luck_bound / (2 * bound)
         self._bets_on_larger, self._bets_on_smaller = _Gambler(beyond), _Gambler(beyond)
 
-    def add(self, value: float, luck: Luck = (0.0, 0.0)) -> None:
+    def add(self, value: float, luck: LuckSums = (0.0, 0.0)) -> None:
         """Add one observation: a lead, from which the luck in it is subtracted.
 
         There are two sums of the luck. The first is limited from above, for the gamblers who bet

@@ -31,7 +31,7 @@ from deepsea_rules.ruleset import FACES
 from deepsea_rules.state import GameState
 from deepsea_rules.view import View, known_values, view_for
 
-from .roll_outs import ONE, Scores, Stream, Trials, one_by_one
+from .roll_outs import ONE, LuckSource, Scores, Trials, one_by_one
 
 Mark = Literal["", "?!", "?", "??"]
 MARKS: tuple[tuple[float, Mark], ...] = ((0.0475, "?!"), (0.10, "?"), (0.20, "??"))
@@ -96,7 +96,7 @@ class PlayedDecision(NamedTuple):
 
     view: View
     action: str
-    stream: Stream
+    stream: LuckSource
 
     @property
     def options(self) -> Sequence[str]:
@@ -501,7 +501,7 @@ All of them are evaluated on common luck.
 _NINE = 9
 
 
-def luck_of_many(chances: Sequence[tuple[Step, Stream]], trials: int) -> list[list[Estimate]]:
+def luck_of_many(chances: Sequence[tuple[Step, LuckSource]], trials: int) -> list[list[Estimate]]:
     """Return for each of these rolls and reveals the luck that it was for each seat.
 
     Luck is the score after the step, less the score that was expected before it. Both are measured

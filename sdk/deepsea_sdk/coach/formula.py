@@ -403,7 +403,7 @@ def _tie(state: GameState, seat: int, other: int) -> float:
 
 # ----- Sums of luck
 
-Luck: TypeAlias = tuple[float, float]
+LuckSums: TypeAlias = tuple[float, float]
 """Two sums of how far chance moved a lead.
 
 The first is never above the bound, the second never below minus the bound.
@@ -412,7 +412,7 @@ The first is never above the bound, the second never below minus the bound.
 
 def chance_sum(
     games: Sequence[tuple[Game, Sequence[float]]], bound: float, evaluate: Evaluation
-) -> Luck:
+) -> LuckSums:
     """Return by how much chance moved a lead, summed over games of one seed.
 
     A lead is a weighted sum of the seats' scores.
@@ -513,7 +513,7 @@ class _BoundedSums:
         """The room that each sum reserves for dice in games that come to them later."""
 
     @property
-    def luck(self) -> Luck:
+    def luck(self) -> LuckSums:
         """Both sums. Rounded sums could pass the bound by their last bits, so they are cut."""
         up, down = self._sums
         return min(self._bound, up), max(-self._bound, -down)

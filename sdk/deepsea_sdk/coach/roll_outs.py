@@ -37,7 +37,7 @@ class Trials(NamedTuple):
 
     view: View
     """The view that the trials start from: hidden values are dealt anew in each trial."""
-    stream: Stream
+    stream: LuckSource
     """Source of the trials' luck."""
     numbers: range
     """Numbers of the trials in the stream."""
@@ -111,7 +111,7 @@ def halves(state: GameState) -> Sequence[int]:
 # What a lead at the end of a dive is worth
 
 
-class Lead(NamedTuple):
+class LeadWorth(NamedTuple):
     """Worth of a lead over one other seat, fitted to games of the policy (bench/leads.py)."""
 
     spread: float
@@ -120,12 +120,12 @@ class Lead(NamedTuple):
     """Points that it costs to move one turn later in the next dive."""
 
 
-LEADS: Mapping[int, tuple[Lead, Lead]] = {
-    2: (Lead(8.8, 0.6), Lead(6.2, 0.1)),
-    3: (Lead(7.0, 0.6), Lead(5.3, 1.6)),
-    4: (Lead(6.7, 1.0), Lead(5.2, 1.3)),
-    5: (Lead(6.7, 0.6), Lead(5.3, 0.6)),
-    6: (Lead(5.9, -0.2), Lead(4.6, -0.2)),
+LEADS: Mapping[int, tuple[LeadWorth, LeadWorth]] = {
+    2: (LeadWorth(8.8, 0.6), LeadWorth(6.2, 0.1)),
+    3: (LeadWorth(7.0, 0.6), LeadWorth(5.3, 1.6)),
+    4: (LeadWorth(6.7, 1.0), LeadWorth(5.2, 1.3)),
+    5: (LeadWorth(6.7, 0.6), LeadWorth(5.3, 0.6)),
+    6: (LeadWorth(5.9, -0.2), LeadWorth(4.6, -0.2)),
 }
 """The worth of leads after the first dive and after the second, by the number of seats."""
 
@@ -155,7 +155,7 @@ DRAWS = 28
 """Numbers to deal the chips: seven for the eight chips of each of the four levels."""
 
 
-class Luck:
+class TrialLuck:
     """Luck of one trial: a source of numbers for a deal, and `dice` for `play_on`."""
 
     __slots__ = ("_numbers", "dice")
@@ -172,7 +172,7 @@ class Luck:
         return next(self._numbers) / 2**32
 
 
-class Stream:
+class LuckSource:
     """Source of the luck of trials under a label, for a number of players."""
 
     def __init__(self, label: str, players: int) -> None:
@@ -185,6 +185,6 @@ class Stream:
         hashed.update(b"%d" % number)
         return hashed.digest(self._length)
 
-    def luck(self, number: int) -> Luck:
+    def luck(self, number: int) -> TrialLuck:
         """Return the luck of a trial, by its number."""
-        return Luck(self.digest(number))
+        return TrialLuck(self.digest(number))

@@ -29,7 +29,7 @@ from .plain import (
     REACH,
     STEEPNESS,
     Arithmetic,
-    Diver,
+    DiverFacts,
     Facts,
     Weights,
     inputs,
@@ -119,7 +119,7 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
     load, homeward = batch.load.take(diver), batch.homeward.take(diver)
     # By column, the seats in the order of their turns; [games, seats]
     by_field = (np.maximum(place, 0), place >= 0, load, worth, homeward, points)
-    divers = [*map(Diver, *(array.T.astype(F32) for array in by_field))]
+    divers = [*map(DiverFacts, *(array.T.astype(F32) for array in by_field))]
     dive = batch.dive[games]
     space = np.maximum(place[:, own], 0).astype(np.int64)
     # sums[:, n] is the worth of the spaces before n, so that the worth between two spaces is a

@@ -122,7 +122,7 @@ def _facts(view: View, seat: int, first: int) -> Facts:
     rolled = view.phase == "roll"
     return Facts(
         divers=[
-            Diver(
+            DiverFacts(
                 max(view.place[other], ABOARD),
                 view.place[other] != HOME,
                 len(view.cargo[other]),
@@ -335,7 +335,7 @@ class Arithmetic(NamedTuple):
 
 
 @dataclass(slots=True)
-class Diver:
+class DiverFacts:
     """A diver in a position."""
 
     place: Number
@@ -356,7 +356,7 @@ class Diver:
 class Facts:
     """A position as one diver sees it."""
 
-    divers: list[Diver]
+    divers: list[DiverFacts]
     """The divers in the order of their turns, from the next one on."""
     own: int
     """The diver whose value is computed, as an index of `divers`."""
@@ -488,7 +488,9 @@ def inputs(do: Arithmetic, facts: Facts) -> list[Number]:
     ]
 
 
-def _ahead(do: Arithmetic, facts: Facts, points: Number, rival: Diver, chance: Number) -> Number:
+def _ahead(
+    do: Arithmetic, facts: Facts, points: Number, rival: DiverFacts, chance: Number
+) -> Number:
     """Return how sure it is that a seat with these points stays ahead of a rival, from -1 to 1.
 
     It is a mean over both ends of the rival's way home.
