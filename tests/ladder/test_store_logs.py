@@ -58,7 +58,7 @@ def test_a_log_is_added_once_and_only_for_seats_at_fault(store: Store) -> None:
 
 
 def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
-    played = play(store, logs.KEPT + 4, "anna")
+    played = play(store, logs.GAMES_WITH_LOGS + 4, "anna")
     assert sorted(seq for seq, _ in store.logs.of_bot("anna")) == [seq for seq, _ in played[4:]]
     assert store.logs.of_game(played[0][1]) == ()
 
@@ -66,7 +66,7 @@ def test_the_newest_games_of_a_bot_keep_theirs(store: Store) -> None:
 def test_notes_are_kept_of_seats_without_a_fault_too(
     store: Store, season: StoredSeason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "KEPT_NOTES", 3)
+    monkeypatch.setattr(logs, "GAMES_WITH_NOTES", 3)
     ((first, with_fault),) = play(store, 1, "anna")
     note = GameNote(4, "deep", {"chance home": 0.5})
     store.jobs.add(season, ladder.rotations(ladder.ids(store), 5))

@@ -44,8 +44,8 @@ def test_the_page_to_submit_reads_the_submissions_that_it_shows_alone(
 ) -> None:
     store, person = world.service.store, world.person(ANNA)
     assert person.get("/submit").status == 200
-    read = Mock(wraps=store_submissions._submission)
-    monkeypatch.setattr(store_submissions, "_submission", read)
+    read = Mock(wraps=store_submissions._submission_of_row)
+    monkeypatch.setattr(store_submissions, "_submission_of_row", read)
     add_refused(store, 30)
     with counted(store) as sent:
         assert person.get("/submit").text.count('href="/submissions/') == 20

@@ -291,7 +291,7 @@ class Accounts(StorePart):
             )
         if row is None:
             return None
-        today_ms = now_ms - now_ms % DAY_MS  # the begin of the day in UTC
+        today_ms = now_ms - now_ms % DAY_MS  # midnight in UTC
         is_first_use_today = row.last_used is None or row.last_used < today_ms
         if kind is SecretKind.TOKEN and is_first_use_today:
             statement = update(_secrets).where(_secrets.c.id == row.id).values(last_used=today_ms)
@@ -308,7 +308,7 @@ class Accounts(StorePart):
     def checked_writes(
         self, check: Callable[[Caller | None], object], secret_id: int
     ) -> AbstractContextManager[None]:
-        """Check the caller again at the begin of each write of this thread, in this context.
+        """While the context is open, check the caller before each write of this thread.
 
         If the check raises, the write fails before it has changed anything.
 

@@ -103,7 +103,7 @@ class Authors(StorePart):
                 raise AccountError("an author who was anonymised gets no rights again")
             if row.state != new_state:
                 if blocked:
-                    _check_other_admin(connection, row)
+                    _check_not_last_admin(connection, row)
                     end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
                 _update_author(connection, row.id, state=new_state)
                 message = "blocked" if blocked else "no longer blocked"
@@ -122,7 +122,7 @@ class Authors(StorePart):
             now_ms = now(connection)
             if row.state == AuthorState.ANONYMISED:
                 return _line_by_id(connection, row.id, now_ms)
-            _check_other_admin(connection, row)
+            _check_not_last_admin(connection, row)
             end_secrets(connection, now_ms, _secrets.c.author_id == row.id)
             anonymous_name = f"{ANONYMOUS}{row.id}"
             _update_author(
@@ -184,7 +184,7 @@ def _update_author(connection: Connection, author_id: int, **values: object) -> 
     connection.execute(update(_authors).where(_authors.c.id == author_id).values(values))
 
 
-def _check_other_admin(connection: Connection, row: Row[Any]) -> None:
+def _check_not_last_admin(connection: Connection, row: Row[Any]) -> None:
     """Raise `AccountError` if the author in this row is the only active admin."""
     if row.role != Role.ADMIN:
         return

@@ -46,7 +46,7 @@ from deepsea_ladder.model import (
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import IS_CURRENT, SELECT_BOTS, versions_by_id
-from deepsea_ladder.store.seasons import by_id, limits_now, seed_of
+from deepsea_ladder.store.seasons import limits_now, season_and_seed, seed_of
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 
 _comparisons, _blocks = schema.comparisons, schema.comparison_blocks
@@ -194,7 +194,7 @@ class Comparisons(TaskLine[ComparisonLease]):
         """
         query = select(_comparisons).where(_comparisons.c.id == task.subject)
         row = connection.execute(query).one()
-        season, _ = by_id(connection, row.season_id)
+        season, _ = season_and_seed(connection, row.season_id)
         limit_ms = limits_now(connection).verdict_seconds * 1000
         cpu_ms_left_of_version = limit_ms - _used_cpu_ms(connection, row)
         versions = versions_by_id(connection, [row.version_id, row.other_id])
@@ -288,7 +288,7 @@ def _open_season(connection: Connection) -> StoredSeason | None:
     season_id = connection.execute(newest_open).scalar()
     if season_id is None:
         return None
-    season, _ = by_id(connection, season_id)
+    season, _ = season_and_seed(connection, season_id)
     are_switched_off = limits_now(connection).verdict_seconds == 0
     if season.paused_at is not None or are_switched_off:
         return None
@@ -332,7 +332,7 @@ def _end_if_complete(
     block_number  the number of the block, from 0
     is_decided    True if the block has led to a verdict
     """
-    season, _ = by_id(connection, row.season_id)
+    season, _ = season_and_seed(connection, row.season_id)
     block_limit = season.settings.verdicts.blocks
     if is_decided:
         _TASKS.end(connection, row.id, now_ms, TaskState.DECIDED)

@@ -202,10 +202,10 @@ class Database:
 
     @contextmanager
     def checked_writes(self, check: Callable[[Connection], object]) -> Iterator[None]:
-        """While the context is open, call `check` at the begin of each write of this thread.
+        """While the context is open, call `check` before each write of this thread.
 
-        It gets the connection of the write. If it raises, the write fails before it has changed
-        anything.
+        It gets the connection of the write, in whose transaction it runs. If it raises, the write
+        fails before it has changed anything.
         """
         token = _write_check.set(check)
         try:

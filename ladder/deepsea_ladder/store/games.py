@@ -46,7 +46,7 @@ from deepsea_ladder.store.bots import suspend_strikers
 from deepsea_ladder.store.database import Database, StorePart, now
 from deepsea_ladder.store.history import game_seat, last_seq, no_such_game, versions_of
 from deepsea_ladder.store.jobs import Jobs
-from deepsea_ladder.store.seasons import by_id
+from deepsea_ladder.store.seasons import season_and_seed
 from deepsea_ladder.store.sums import add_sums, read_tallies, write_tallies
 from deepsea_ladder.store.tasks import GAMES, end_attempt
 from deepsea_rules.errors import InvalidRecord
@@ -94,7 +94,7 @@ class Games(StorePart):
         """
         with self._database.read() as connection:
             task = _task_of_job(connection, job.id)
-            season, season_seed = by_id(connection, task.season_id)
+            season, season_seed = season_and_seed(connection, task.season_id)
             seed = game_seed(season_seed, task.number, job.attempt - 1)
             lineup = versions_of(connection, task.subject)
             parameters = {"job": job.id, "lease": job.attempt}
@@ -110,13 +110,13 @@ class Games(StorePart):
             # Outside of the transaction: playing it again would keep other writers waiting.
             record, own_text = _check_record(text, task.game_id, season, seed, lineup)
             with self._database.write() as connection:
-                return self._store(connection, job, season, record, own_text, lineup)
+                return self._store_result(connection, job, season, record, own_text, lineup)
         except _InvalidResult as refusal:
             prefix = f"played by {machine}: " if machine else ""
             is_late = isinstance(refusal, _LateResult)
-            return self._refuse(job, text, f"{prefix}{refusal}", is_late=is_late)
+            return self._refuse_result(job, text, f"{prefix}{refusal}", is_late=is_late)
 
-    def _store(
+    def _store_result(
         self,
         connection: Connection,
         job: Job,
@@ -198,7 +198,7 @@ class Games(StorePart):
             )
         return Receipt(ReceiptStatus.ACCEPTED, seq, suspended=suspended)
 
-    def _refuse(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
+    def _refuse_result(self, job: Job, text: str, reason: str, *, is_late: bool) -> Receipt:
         """Note in the audit log that a reported result was refused, and return the refusal.
 
         If the reporter's lease still holds, it ends, and a failed attempt is counted.
@@ -305,9 +305,9 @@ _LOGS_WITH_BOT = (
     .outerjoin(_bots, _bots.c.id == _versions.c.bot_id)
 )
 """Selects each log with its bot and version; a game without logs has one row without a seat."""
-KEPT = 20
+GAMES_WITH_LOGS = 20
 """The number of a bot's newest games with faults that keep their logs."""
-KEPT_NOTES = 100
+GAMES_WITH_NOTES = 100
 """The number of a bot's newest games without faults that keep their notes."""
 LONGEST_OUTPUT = 64 * 1024
 """The largest number of bytes that are stored of a bot's output in a game: its end."""
@@ -378,7 +378,7 @@ def _delete_old_logs(connection: Connection, bot_id: int, *, has_faults: bool) -
     has_faults  True to delete logs of games with faults, False for games without: each kind has
                 its own number of games whose logs stay
     """
-    kept_games = KEPT if has_faults else KEPT_NOTES
+    kept_games = GAMES_WITH_LOGS if has_faults else GAMES_WITH_NOTES
     is_seat_of_log = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
     has_such_a_game = _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
     is_of_kind = and_(_logs.c.bot_id == bot_id, exists().where(is_seat_of_log, has_such_a_game))

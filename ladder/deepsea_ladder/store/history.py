@@ -81,7 +81,7 @@ _VERSIONS_OF_JOB, _BOTS_OF_JOB = (
 )
 _games, _seats, _ratings = schema.games, schema.game_seats, schema.ratings
 _pairs = schema.pair_sums
-_own, _other = _seats.alias("own"), _seats.alias("other")
+_own_seats, _other_seats = _seats.alias("own"), _seats.alias("other")
 PORTION = 500
 """The number of rows that are read at once."""
 _COLUMNS_WITHOUT_RECORD = [column for column in _games.c if column.name != "record"]
@@ -126,8 +126,8 @@ class History(StorePart):
         """
         last_seq = 0
         while True:
-            query = self._query(season, _games).where(_games.c.seq > last_seq)
-            games = self._stored(query.order_by(_games.c.seq).limit(portion))
+            query = self._select_games(season, _games).where(_games.c.seq > last_seq)
+            games = self._games_with_records(query.order_by(_games.c.seq).limit(portion))
             yield from games
             if len(games) < portion:
                 return
@@ -145,12 +145,14 @@ class History(StorePart):
         damage_lines: list[str] = []
         while True:
             # First the numbers alone, which can be read even if the rest of a game is damaged.
-            numbers = self._query(season).with_only_columns(_games.c.seq)
+            numbers = self._select_games(season).with_only_columns(_games.c.seq)
             numbers = numbers.where(_games.c.seq > last_seq).order_by(_games.c.seq).limit(PORTION)
             with self._database.read() as connection:
                 seqs = connection.execute(numbers).scalars().all()
-            games = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
-            lines, new_damage_lines = self._database.read_undamaged(games, _games.c.seq, _lines)
+            games = self._select_games(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq)
+            lines, new_damage_lines = self._database.read_undamaged(
+                games, _games.c.seq, _games_of_rows
+            )
             yield from lines
             damage_lines += new_damage_lines
             if len(seqs) < PORTION:
@@ -240,7 +242,9 @@ class History(StorePart):
         with self._database.read() as connection:
             has_conditions = game_filter is not None and game_filter != GameFilter()
             if game_filter is not None and has_conditions:
-                return self._filtered(connection, limit, game_filter, season, before)
+                return self._numbers_of_filtered_games(
+                    connection, limit, game_filter, season, before
+                )
             query = select(_games.c.seq).order_by(_games.c.seq.desc()).limit(limit)
             if season is not None:
                 query = query.where(_games.c.season_id == season.id)
@@ -281,7 +285,9 @@ class History(StorePart):
 
     def get(self, game_id: str) -> StoredGame:
         """Return a game with its record. Raises `NotOnLadder` if there is none of that id."""
-        games = self._stored(self._query(None, _games).where(_games.c.game_id == game_id))
+        games = self._games_with_records(
+            self._select_games(None, _games).where(_games.c.game_id == game_id)
+        )
         if not games:
             raise no_such_game(game_id)
         return games[0]
@@ -294,9 +300,9 @@ class History(StorePart):
         """
         last_seq = seq
         while True:
-            query = self._query(None).where(_games.c.seq > last_seq)
+            query = self._select_games(None).where(_games.c.seq > last_seq)
             query = query.order_by(_games.c.seq).limit(limit)
-            games, damage_lines = self._database.read_undamaged(query, _games.c.seq, _lines)
+            games, damage_lines = self._database.read_undamaged(query, _games.c.seq, _games_of_rows)
             if games or not damage_lines:
                 return games
             # All of these games are damaged: go on behind them. Sequence numbers have no gaps, and
@@ -353,7 +359,9 @@ class History(StorePart):
         records, _ = self._database.read_undamaged(query, _games.c.seq, numbered_records)
         return dict(records)
 
-    def _query(self, season: StoredSeason | None, table: FromClause | None = None) -> Select[Any]:
+    def _select_games(
+        self, season: StoredSeason | None, table: FromClause | None = None
+    ) -> Select[Any]:
         """Return the query for the games of a season, with the season's name.
 
         season  None selects the games of all seasons
@@ -367,7 +375,7 @@ class History(StorePart):
             query = query.where(_games.c.season_id == season.id)
         return query
 
-    def _filtered(
+    def _numbers_of_filtered_games(
         self,
         connection: Connection,
         limit: int,
@@ -381,20 +389,25 @@ class History(StorePart):
         version of the bot, or of each two versions that met, are read one by one, those with the
         latest game first, until the others have only older games.
         """
-        conditions = [schema.has_faults(_own)] if game_filter.faults else []
+        conditions = [schema.has_faults(_own_seats)] if game_filter.faults else []
         if game_filter.bot is None:
-            query = select(_own.c.seq).order_by(_own.c.seq.desc()).limit(limit).where(*conditions)
+            query = (
+                select(_own_seats.c.seq)
+                .order_by(_own_seats.c.seq.desc())
+                .limit(limit)
+                .where(*conditions)
+            )
             if before is not None:
-                query = query.where(_own.c.seq < before)
+                query = query.where(_own_seats.c.seq < before)
             if season is not None:
                 # The season's last game bounds the search, which goes from the newest game on.
                 last = select(func.max(_games.c.seq)).where(_games.c.season_id == season.id)
-                query = query.where(_own.c.season_id == season.id)
-                query = query.where(_own.c.seq <= last.scalar_subquery())
+                query = query.where(_own_seats.c.season_id == season.id)
+                query = query.where(_own_seats.c.seq <= last.scalar_subquery())
             return connection.execute(query.distinct()).scalars().all()
         if game_filter.lost:
-            best_placement = 1 if game_filter.against is None else _other.c.placement
-            conditions.append(_own.c.placement > best_placement)
+            best_placement = 1 if game_filter.against is None else _other_seats.c.placement
+            conditions.append(_own_seats.c.placement > best_placement)
         # The keys of ratings and pairs begin with the season, so that each row is looked up.
         season_ids = select(schema.seasons.c.id)
         if season is not None:
@@ -442,27 +455,27 @@ class History(StorePart):
 
         seqs  the numbers, or a query for them
         """
-        query = self._query(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
-        games, _ = self._database.read_undamaged(query, _games.c.seq, _lines)
+        query = self._select_games(None).where(_games.c.seq.in_(seqs)).order_by(_games.c.seq.desc())
+        games, _ = self._database.read_undamaged(query, _games.c.seq, _games_of_rows)
         return games
 
-    def _stored(self, query: Select[Any]) -> list[StoredGame]:
+    def _games_with_records(self, query: Select[Any]) -> list[StoredGame]:
         """Return the games that a query selects, with their records, in the order of its rows.
 
-        query  a query of `_query` with records
+        query  a query of `_select_games` with records
         """
         with self._database.read() as connection:
             rows = connection.execute(query).all()
-            lines = _lines(connection, rows)
+            lines = _games_of_rows(connection, rows)
         return [
             StoredGame(line, row.record, row.head) for line, row in zip(lines, rows, strict=True)
         ]
 
 
-def _lines(connection: Connection, rows: Sequence[Row[Any]]) -> list[GameLine]:
-    """Return the games of rows of `History._query`."""
+def _games_of_rows(connection: Connection, rows: Sequence[Row[Any]]) -> list[GameLine]:
+    """Return the games of rows of `History._select_games`."""
     seats = _seats_of_games(connection, [row.seq for row in rows])
-    return [_line(row, seats[row.seq]) for row in rows]
+    return [_game_of_row(row, seats[row.seq]) for row in rows]
 
 
 def no_such_game(game_id: str) -> NotOnLadder:
@@ -495,19 +508,19 @@ def _games_of_group(
     It selects sequence numbers.
 
     group       the row of the version's rating; of two versions, that of the bot's own first
-    conditions  on columns of `_own` and, with two versions, of `_other`
+    conditions  on columns of `_own_seats` and, with two versions, of `_other_seats`
     until       the highest sequence number
     """
     if len(group) == 1:
-        searched, searched_rating = _own, group[0]
+        searched, searched_rating = _own_seats, group[0]
     else:
         own_rating, other_rating = group
-        searched, searched_rating = _own, own_rating
-        checked, checked_rating = _other, other_rating
+        searched, searched_rating = _own_seats, own_rating
+        checked, checked_rating = _other_seats, other_rating
         if other_rating.games < own_rating.games:
             # The games of the version with fewer games are searched for the other one.
-            searched, searched_rating = _other, other_rating
-            checked, checked_rating = _own, own_rating
+            searched, searched_rating = _other_seats, other_rating
+            checked, checked_rating = _own_seats, own_rating
         # By EXISTS, since for a join SQLite would search the games before `until`, too.
         common_seat = select(checked.c.seq).where(
             _is_seat_of(checked, checked_rating), checked.c.seq == searched.c.seq, *conditions
@@ -555,8 +568,8 @@ def game_seat(version: BotVersion, result: SeatResult, rating: Rating) -> GameSe
     )
 
 
-def _line(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
-    """Return the game in a row of `History._query`, with its seats and without its record.
+def _game_of_row(row: Row[Any], seats: Sequence[GameSeat]) -> GameLine:
+    """Return the game in a row of `History._select_games`, with its seats and without its record.
 
     Raises `StoreDamaged` for a value of another type than its column has.
     """

@@ -64,7 +64,7 @@ from deepsea_ladder.store.tasks import (
 )
 from deepsea_rules.randomness import game_seed
 
-_jobs, _seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
+_jobs, _job_seats, _attempts = schema.jobs, schema.job_seats, schema.attempts
 _tasks = schema.tasks
 _versions, _bots = schema.bot_versions, schema.bots
 _PENDING_STATES = (TaskState.QUEUED, TaskState.RUNNING)
@@ -100,23 +100,23 @@ _INSERT_ATTEMPT = insert(_attempts)
 _VOID_SEATS = select(_attempts.c.seat).where(
     _attempts.c.job_id == bindparam("job"), _attempts.c.seat.is_not(None)
 )
-_other_seats = _seats.alias("sat")
+_other_seats = _job_seats.alias("sat")
 # Seats of a job whose version's decision was due when a game of the season became void.
 _SUSPECT_SEATS = (
-    select(_seats.c.seat)
+    select(_job_seats.c.seat)
     .distinct()
     # The sum keeps a database from looking up all jobs of a version: void attempts are few.
-    .join(_other_seats, _other_seats.c.version_id == _seats.c.version_id + 0)
+    .join(_other_seats, _other_seats.c.version_id == _job_seats.c.version_id + 0)
     .join(
         _attempts,
         (_attempts.c.job_id == _other_seats.c.job_id) & (_attempts.c.seat == _other_seats.c.seat),
     )
     .where(
-        _seats.c.job_id == bindparam("job"),
+        _job_seats.c.job_id == bindparam("job"),
         _attempts.c.season_id == bindparam("season"),
         _attempts.c.seat.is_not(None),
     )
-    .order_by(_seats.c.seat)
+    .order_by(_job_seats.c.seat)
 )
 _LAST_NUMBER = select(func.max(_jobs.c.number)).where(_IS_JOB_OF_SEASON)
 _LAST_ROTATION = select(func.max(_jobs.c.rotation)).where(_IS_JOB_OF_SEASON)
@@ -139,19 +139,19 @@ _BOT_STATES_OF_VERSIONS = (
 _VERSIONS_OF_ROTATIONS_AFTER = (
     select(
         _jobs.c.rotation,
-        _seats.c.version_id,
+        _job_seats.c.version_id,
         _versions.c.bot_id,
         _bots.c.author_id,
     )
-    .join(_seats, _seats.c.job_id == _jobs.c.id)
-    .join(_versions, _versions.c.id == _seats.c.version_id)
+    .join(_job_seats, _job_seats.c.job_id == _jobs.c.id)
+    .join(_versions, _versions.c.id == _job_seats.c.version_id)
     .join(_bots, _bots.c.id == _versions.c.bot_id)
     .where(_IS_JOB_OF_SEASON, _jobs.c.rotation > bindparam("after"), _jobs.c.shift == 0)
     .order_by(_jobs.c.rotation)
 )
 _LAST_JOB_OF_VERSION = (
-    select(func.max(_seats.c.job_id))
-    .where(_seats.c.version_id == _versions.c.id, _seats.c.season_id == bindparam("season"))
+    select(func.max(_job_seats.c.job_id))
+    .where(_job_seats.c.version_id == _versions.c.id, _job_seats.c.season_id == bindparam("season"))
     .correlate(_versions)
     .scalar_subquery()
 )
@@ -187,10 +187,10 @@ _LAST_ROTATION_OF_CURRENT_VERSIONS = _LAST_ROTATION_OF_VERSIONS.where(
     _versions.c.number == _bots.c.version
 )
 _PENDING_GAMES_OF_VERSIONS = (
-    select(_seats.c.version_id, func.count())
-    .join(_tasks, _tasks.c.subject == _seats.c.job_id)
+    select(_job_seats.c.version_id, func.count())
+    .join(_tasks, _tasks.c.subject == _job_seats.c.job_id)
     .where(GAMES.is_of_kind, _tasks.c.state.in_(_PENDING_STATES), _IS_TASK_OF_SEASON)
-    .group_by(_seats.c.version_id)
+    .group_by(_job_seats.c.version_id)
 )
 
 
@@ -298,7 +298,7 @@ class Jobs(TaskQueue):
                         task = _next_task(connection, season, rotation)
                     if task is None:
                         return jobs
-                    job = self._lease(connection, season, seed, task, owner, now_ms, seconds)
+                    job = self._lease_game(connection, season, seed, task, owner, now_ms, seconds)
                 jobs.append(job)
             return jobs
 
@@ -317,7 +317,7 @@ class Jobs(TaskQueue):
                 waiting_tasks.append(task)
         return waiting_tasks
 
-    def _lease(
+    def _lease_game(
         self,
         connection: Connection,
         season: StoredSeason,
@@ -499,13 +499,16 @@ def _insert_lineups(
     job_ids: Sequence[int],
     lineups: Sequence[Seating],
 ) -> None:
-    """Store the line-ups of jobs, which have version ids by seat."""
+    """Store the line-ups of jobs.
+
+    lineups  for each job the version ids in the order of the seats
+    """
     rows = [
-        {"job_id": job_id, "seat": seat, "season_id": season.id, "version_id": version}
+        {"job_id": job_id, "seat": seat, "season_id": season.id, "version_id": version_id}
         for job_id, lineup in zip(job_ids, lineups, strict=True)
-        for seat, version in enumerate(lineup)
+        for seat, version_id in enumerate(lineup)
     ]
-    connection.execute(insert(_seats), rows)
+    connection.execute(insert(_job_seats), rows)
 
 
 def _next_task(
@@ -735,9 +738,9 @@ def _lineups(
 ) -> dict[int, tuple[int, ...]]:
     """Return the line-ups of jobs, the version ids in the order of the seats, by job id."""
     rows = connection.execute(
-        select(_seats.c.job_id, _seats.c.version_id)
-        .where(_seats.c.job_id.in_(job_ids))
-        .order_by(_seats.c.job_id, _seats.c.seat)
+        select(_job_seats.c.job_id, _job_seats.c.version_id)
+        .where(_job_seats.c.job_id.in_(job_ids))
+        .order_by(_job_seats.c.job_id, _job_seats.c.seat)
     )
     return {
         job_id: tuple(row.version_id for row in group)

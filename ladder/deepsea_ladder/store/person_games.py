@@ -31,21 +31,21 @@ from deepsea_ladder.season import Season
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
-from deepsea_ladder.store.seasons import by_id, limits_now
+from deepsea_ladder.store.seasons import limits_now, season_and_seed
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.game import Decision
 
 SILENT_MS = 10_000
 """Milliseconds for which each further decision waits for a person who was silent before."""
-_rows, _seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
+_person_games, _bot_seats, _seasons = schema.person_games, schema.person_game_seats, schema.seasons
 _TASKS = Tasks(TaskKind.STEP)
 _task = schema.tasks.c
 _read_decisions = msgspec.json.Decoder(tuple[Decision, ...]).decode
-_SELECT: Select[Any] = _TASKS.join(
-    select(_rows, _seasons.c.settings, schema.authors.c.name.label("person"))
-    .join(_seasons, _seasons.c.id == _rows.c.season_id)
-    .outerjoin(schema.authors, schema.authors.c.id == _rows.c.author_id),
-    _rows.c.id,
+_SELECT_PERSON_GAMES: Select[Any] = _TASKS.join(
+    select(_person_games, _seasons.c.settings, schema.authors.c.name.label("person"))
+    .join(_seasons, _seasons.c.id == _person_games.c.season_id)
+    .outerjoin(schema.authors, schema.authors.c.id == _person_games.c.author_id),
+    _person_games.c.id,
 )
 
 
@@ -69,24 +69,28 @@ class PersonGames(TaskLine[PersonGame]):
         Raises `LimitReached`, `SeasonClosed` or `SeasonPaused`.
         """
         with self._database.write() as connection:
-            season, _ = by_id(connection, new["season_id"])
+            season, _ = season_and_seed(connection, new["season_id"])
             if season.closed_at is not None:
                 raise SeasonClosed(f"the season {season.name!r} is closed")
             if season.paused_at is not None:
                 raise SeasonPaused(f"the season {season.name!r} is paused")
             now_ms = now(connection)
-            is_own = _rows.c.author_id == author_id
+            is_own = _person_games.c.author_id == author_id
             if author_id is None:
-                is_own = _rows.c.author_id.is_(None) & (_rows.c.address == address)
-            starts = select(_rows.c.created_at).where(is_own, _rows.c.created_at > now_ms - DAY_MS)
+                is_own = _person_games.c.author_id.is_(None) & (_person_games.c.address == address)
+            starts = select(_person_games.c.created_at).where(
+                is_own, _person_games.c.created_at > now_ms - DAY_MS
+            )
             check_person_games(
                 limits_now(connection),
-                games_under_way=_count(connection, _TASKS.is_open),
-                own_games=_count(connection, _TASKS.is_open & is_own),
-                times=connection.execute(starts.order_by(_rows.c.created_at)).scalars().all(),
+                games_under_way=_count_games(connection, _TASKS.is_open),
+                own_games=_count_games(connection, _TASKS.is_open & is_own),
+                times=connection.execute(starts.order_by(_person_games.c.created_at))
+                .scalars()
+                .all(),
                 now=now_ms,
             )
-            row = insert(_rows).values(
+            row = insert(_person_games).values(
                 **{**new, "seed": new["seed"].hex()},
                 author_id=author_id,
                 address=address,
@@ -99,13 +103,13 @@ class PersonGames(TaskLine[PersonGame]):
             bot_seats = [seat for seat in range(len(versions) + 1) if seat != new["seat"]]
             for seat, version in zip(bot_seats, versions, strict=True):
                 values = {"person_game_id": game_number, "seat": seat, "version_id": version}
-                connection.execute(insert(_seats).values(**values))
-            return _get(connection, new["game_id"])
+                connection.execute(insert(_bot_seats).values(**values))
+            return _game_by_id(connection, new["game_id"])
 
     def get(self, game_id: str) -> PersonGame:
         """Return a game of a person. Raises `NotOnLadder` if there is none."""
         with self._database.read() as connection:
-            return _get(connection, game_id)
+            return _game_by_id(connection, game_id)
 
     def of_person(self, author_id: int | None, visitor: str | None, limit: int) -> list[PersonGame]:
         """Return up to `limit` games of a person, the newest first.
@@ -113,17 +117,17 @@ class PersonGames(TaskLine[PersonGame]):
         author_id  the person's id as an author; None for a visitor
         visitor    the cookie by which a visitor's games are known
         """
-        is_own = _rows.c.author_id == author_id
+        is_own = _person_games.c.author_id == author_id
         if author_id is None:
-            is_own = _rows.c.author_id.is_(None) & (_rows.c.visitor == visitor)
-        query = _SELECT.where(is_own).order_by(_rows.c.id.desc()).limit(limit)
-        return self._database.read_undamaged(query, _rows.c.id, _games)[0]
+            is_own = _person_games.c.author_id.is_(None) & (_person_games.c.visitor == visitor)
+        query = _SELECT_PERSON_GAMES.where(is_own).order_by(_person_games.c.id.desc()).limit(limit)
+        return self._database.read_undamaged(query, _person_games.c.id, _games_of_rows)[0]
 
     def answer(self, game_id: str, number: int, action: str, *, whole: bool = True) -> None:
         """Store a person's answer to a decision, so that a runner can continue the game.
 
-        Raises `PersonGameError` if the decision is not due (any more). Even then, the answer shows
-        that a person who was silent is here again.
+        Raises `PersonGameError` if that decision is not due now. Even then, the answer shows that a
+        person who was silent is here again.
 
         number  the number of the decision in the game, from 0
         action  the answer
@@ -131,16 +135,18 @@ class PersonGames(TaskLine[PersonGame]):
                 stored, but the game does not go on yet
         """
         with self._database.write() as connection:
-            game, now_ms = _get(connection, game_id), now(connection)
+            game = _game_by_id(connection, game_id)
+            now_ms = now(connection)
             waits_for_person = game.state is TaskState.ASKED and game.presence is not Presence.LEFT
             is_due = waits_for_person and number == len(game.decisions)
+            was_silent = waits_for_person and game.presence is Presence.SILENT
             if is_due:
                 _update_row(connection, game.id, answer=action, presence=Presence.HERE)
-            elif waits_for_person and game.presence is Presence.SILENT:
+            elif was_silent:
                 _update_row(connection, game.id, presence=Presence.HERE)
             if is_due and whole:
                 self._wait_again(connection, _TASKS.get(connection, game.id), now_ms)
-            elif is_due or (waits_for_person and game.presence is Presence.SILENT):
+            elif is_due or was_silent:
                 # The person is here, and gets the whole time for the decision that is due.
                 until = now_ms + game.season.play.silent_seconds * 1000
                 _TASKS.put(connection, game.id, now_ms, until=until)
@@ -156,7 +162,8 @@ class PersonGames(TaskLine[PersonGame]):
         drop  True ends the game at once instead, as void
         """
         with self._database.write() as connection:
-            row, now_ms = _row(connection, game_id), now(connection)
+            row = _row_of_game(connection, game_id)
+            now_ms = now(connection)
             if _TASKS.state(row).is_final:
                 return
             _update_row(connection, row.id, presence=Presence.LEFT)
@@ -176,13 +183,13 @@ class PersonGames(TaskLine[PersonGame]):
     def waiting(self) -> int:
         """Return the number of games that a runner can continue now."""
         with self._database.read() as connection:
-            silent = _count(connection, _has_silent_person(now(connection)))
+            silent = _count_games(connection, _has_silent_person(now(connection)))
         return super().waiting() + silent
 
     def open(self) -> int:
         """Return the number of games that have not ended."""
         with self._database.read() as connection:
-            return _count(connection, _TASKS.is_open)
+            return _count_games(connection, _TASKS.is_open)
 
     def _leasable_in_order(self, connection: Connection, now_ms: int) -> Iterable[int]:
         """Return the numbers of the games that a runner can continue now, the next one first.
@@ -202,9 +209,11 @@ class PersonGames(TaskLine[PersonGame]):
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> PersonGame:
         """Return a waiting game as the lease that `owner`, its new runner, will get."""
-        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
+        row = connection.execute(
+            _SELECT_PERSON_GAMES.where(_person_games.c.id == task.subject)
+        ).one()
         return replace(
-            _read_game(connection, row),
+            _game_with_versions(connection, row),
             state=TaskState.RUNNING,
             owner=owner,
             attempt=task.attempt + 1,
@@ -223,7 +232,7 @@ class PersonGames(TaskLine[PersonGame]):
             if _TASKS.leased_task(connection, lease) is None:
                 return False
             now_ms = now(connection)
-            query = select(_rows.c.presence).where(_rows.c.id == lease.id)
+            query = select(_person_games.c.presence).where(_person_games.c.id == lease.id)
             presence = connection.execute(query).scalar_one()
             state = TaskState.ASKED
             until: int | None = None
@@ -255,7 +264,9 @@ class PersonGames(TaskLine[PersonGame]):
 
 def _update_row(connection: Connection, game_number: int, **values: object) -> None:
     """Set columns of a game's own row."""
-    connection.execute(update(_rows).where(_rows.c.id == game_number).values(**values))
+    connection.execute(
+        update(_person_games).where(_person_games.c.id == game_number).values(**values)
+    )
 
 
 def _has_silent_person(now_ms: int) -> ColumnElement[bool]:
@@ -263,29 +274,34 @@ def _has_silent_person(now_ms: int) -> ColumnElement[bool]:
     return _TASKS.is_of_kind & (_task.state == TaskState.ASKED) & (_task.until <= now_ms)
 
 
-def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
+def _count_games(connection: Connection, condition: ColumnElement[bool]) -> int:
     """Return the number of games that meet a condition on their row and their task."""
-    joined = _rows.join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
+    joined = _person_games.join(
+        schema.tasks, _TASKS.is_of_kind & (_task.subject == _person_games.c.id)
+    )
     query = select(func.count()).select_from(joined).where(condition)
     return int(connection.execute(query).scalar_one())
 
 
-def _row(connection: Connection, game_id: str) -> Row[Any]:
-    """Return the row of `_SELECT` for a game. Raises `NotOnLadder` if there is none."""
-    row = connection.execute(_SELECT.where(_rows.c.game_id == game_id)).first()
+def _row_of_game(connection: Connection, game_id: str) -> Row[Any]:
+    """Return the row of a game in `_SELECT_PERSON_GAMES`.
+
+    Raises `NotOnLadder` if there is no such game.
+    """
+    row = connection.execute(_SELECT_PERSON_GAMES.where(_person_games.c.game_id == game_id)).first()
     if row is None:
         raise NotOnLadder("there is no such game of a person")
     return row
 
 
-def _get(connection: Connection, game_id: str) -> PersonGame:
+def _game_by_id(connection: Connection, game_id: str) -> PersonGame:
     """Return a game of a person. Raises `NotOnLadder` if there is none."""
-    return _read_game(connection, _row(connection, game_id))
+    return _game_with_versions(connection, _row_of_game(connection, game_id))
 
 
-def _read_game(connection: Connection, row: Row[Any]) -> PersonGame:
-    """Return the game of a row of `_SELECT`, with the versions of its bots."""
-    return _game(row, _versions_of_games(connection, [row])[row.id])
+def _game_with_versions(connection: Connection, row: Row[Any]) -> PersonGame:
+    """Return the game of a row of `_SELECT_PERSON_GAMES`, with the versions of its bots."""
+    return _game_of_row(row, _versions_of_games(connection, [row])[row.id])
 
 
 def _versions_of_games(
@@ -296,10 +312,10 @@ def _versions_of_games(
     rows  the games' own rows
     """
     query = (
-        SELECT_VERSIONS.join(_seats, _seats.c.version_id == schema.bot_versions.c.id)
-        .add_columns(_seats.c.person_game_id)
-        .where(_seats.c.person_game_id.in_([row.id for row in rows]))
-        .order_by(_seats.c.seat)
+        SELECT_VERSIONS.join(_bot_seats, _bot_seats.c.version_id == schema.bot_versions.c.id)
+        .add_columns(_bot_seats.c.person_game_id)
+        .where(_bot_seats.c.person_game_id.in_([row.id for row in rows]))
+        .order_by(_bot_seats.c.seat)
     )
     versions: dict[int, list[BotVersion]] = {row.id: [] for row in rows}
     for row in connection.execute(query):
@@ -307,16 +323,18 @@ def _versions_of_games(
     return versions
 
 
-def _games(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
-    """Return the games of rows of `_SELECT`."""
+def _games_of_rows(connection: Connection, rows: Sequence[Row[Any]]) -> list[PersonGame]:
+    """Return the games of rows of `_SELECT_PERSON_GAMES`."""
     versions = _versions_of_games(connection, rows)
-    return [_game(row, versions[row.id]) for row in rows]
+    return [_game_of_row(row, versions[row.id]) for row in rows]
 
 
-def _game(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
-    """Return the game of a row of `_SELECT`. Raises `StoreDamaged` if it cannot be read.
+def _game_of_row(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
+    """Return the game in a row of `_SELECT_PERSON_GAMES`.
 
-    versions  those of its bots, in the order of their seats
+    Raises `StoreDamaged` if the game cannot be read.
+
+    versions  the versions of its bots, in the order of their seats
     """
     try:
         return PersonGame(

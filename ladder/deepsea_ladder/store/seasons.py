@@ -122,20 +122,20 @@ class Seasons(StorePart):
             )
             words = f"opened; commitment {commitment(seed)}"
             note(connection, now_ms, AuditKind.SEASON, season.name, words, actor=actor)
-            stored = _get(connection, season.name)
+            stored = _season_by_name(connection, season.name)
             _exclude_inactive(connection, stored, entrants)
             return stored
 
     def end_submissions(self, name: str, actor: Actor = MACHINE) -> tuple[list[str], int]:
-        """End the submissions of an open season now, and return what has to wait for its end.
+        """End the submissions of an open season now; return what should end before it is closed.
 
-        Returns the names of bots whose former version would be ranked if the season were closed
-        now, since the current one has too few games; and the number of submissions of the ladder
-        that are still to be checked. Nothing happens for a closed season, which gives ([], 0).
+        That is the names of bots whose current version still has too few games, so that a former
+        one would be ranked; and the number of submissions that are still to be checked. Nothing
+        happens for a closed season, which gives ([], 0).
         """
         seasons = schema.seasons
         with self._database.write() as connection:
-            stored = _get(connection, name)
+            stored = _season_by_name(connection, name)
             now_ms = now(connection)
             if stored.closed_at is not None:
                 return [], 0
@@ -172,7 +172,7 @@ class Seasons(StorePart):
                 _end_extensions(connection, stored.id)  # nobody needs one without a deadline
             message = f"takes in bots until {_time_text(until)}"
             note(connection, now_ms, AuditKind.SEASON, name, message, actor=actor)
-            return _get(connection, name)
+            return _season_by_name(connection, name)
 
     def extend(self, name: str, author: str, until: int | None, actor: Actor) -> None:
         """Let an author submit to a season after its deadline, or end that permission.
@@ -256,7 +256,8 @@ class Seasons(StorePart):
         """
         table = schema.seasons
         with self._database.write() as connection:
-            stored, now_ms = _get(connection, name), now(connection)
+            stored = _season_by_name(connection, name)
+            now_ms = now(connection)
             if stored.closed_at is not None:
                 raise SeasonClosed(f"season {name} is closed and gets no games")
             was_paused = stored.paused_at is not None
@@ -276,7 +277,7 @@ class Seasons(StorePart):
         """
         table, tasks = schema.seasons, schema.tasks
         with self._database.write() as connection:
-            stored = _get(connection, name)
+            stored = _season_by_name(connection, name)
             now_ms = now(connection)
             if stored.closed_at is None:
                 connection.execute(
@@ -313,7 +314,7 @@ class Seasons(StorePart):
     def get(self, name: str) -> StoredSeason:
         """Return the season of that name. Raises `NotOnLadder`, which names all seasons."""
         with self._database.read() as connection:
-            return _get(connection, name)
+            return _season_by_name(connection, name)
 
     def revealed_seed(self, season: StoredSeason) -> str | None:
         """Return the secret seed of a closed season, in hex, once it may be published; else None.
@@ -347,7 +348,7 @@ class Seasons(StorePart):
         """Return the seasons that can be read, and a line of damage for each other one."""
 
         def seasons_of_rows(_: Connection, rows: Sequence[Row[Any]]) -> list[StoredSeason]:
-            return [_season(row) for row in rows]
+            return [_season_of_row(row) for row in rows]
 
         table = schema.seasons
         query = select(table).order_by(table.c.id)
@@ -408,7 +409,8 @@ def _season_for_deadline(
     Raises `SeasonClosed` if it is closed, and `SeasonError` if it is a tournament's or if that time
     is over.
     """
-    stored, now_ms = _get(connection, name), now(connection)
+    stored = _season_by_name(connection, name)
+    now_ms = now(connection)
     if stored.closed_at is not None:
         raise SeasonClosed(f"season {name} is closed and takes in no bots")
     if stored.tournament is not None:
@@ -435,10 +437,10 @@ def _time_text(until: int | None) -> str:
     return "it is closed" if until is None else f"{utc_time(until):%Y-%m-%d %H:%M} UTC"
 
 
-def by_id(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:
+def season_and_seed(connection: Connection, season_id: int) -> tuple[StoredSeason, bytes]:
     """Return the season with that id, and its secret seed."""
     row = connection.execute(_SEASON_BY_ID, {"season": season_id}).one()
-    return _season(row), bytes.fromhex(row.seed)
+    return _season_of_row(row), bytes.fromhex(row.seed)
 
 
 def seed_of(connection: Connection, season_id: int) -> bytes:
@@ -446,7 +448,7 @@ def seed_of(connection: Connection, season_id: int) -> bytes:
     return bytes.fromhex(connection.execute(_SEED_OF_SEASON, {"season": season_id}).scalar_one())
 
 
-def _get(connection: Connection, name: str) -> StoredSeason:
+def _season_by_name(connection: Connection, name: str) -> StoredSeason:
     """Return the season of that name. Raises `NotOnLadder`, which names all seasons."""
     table = schema.seasons
     row = connection.execute(select(table).where(table.c.name == name)).first()
@@ -455,10 +457,10 @@ def _get(connection: Connection, name: str) -> StoredSeason:
         names = connection.execute(query).scalars().all()
         known = f"there are {', '.join(names)}" if names else "there are none yet"
         raise NotOnLadder(f"there is no season {name!r}; {known}")
-    return _season(row)
+    return _season_of_row(row)
 
 
-def _season(row: Row[tuple[object, ...]]) -> StoredSeason:
+def _season_of_row(row: Row[tuple[object, ...]]) -> StoredSeason:
     """Return the season in a row. Raises `StoreDamaged` if its settings or seed cannot be read."""
     try:
         settings, seed_commitment = _settings_and_commitment(row.settings, row.seed)
@@ -492,10 +494,10 @@ def _settings_and_commitment(settings: str, seed: str) -> tuple[Season, str]:
 
 # ----- Settings of the ladder
 
-_rows = schema.settings
+_settings = schema.settings
 # As plain types, whose values are not checked: a damaged setting is ignored.
 _STORED_SETTINGS = select(
-    type_coerce(_rows.c.name, String()), type_coerce(_rows.c.value, Integer())
+    type_coerce(_settings.c.name, String()), type_coerce(_settings.c.value, Integer())
 )
 
 
@@ -523,9 +525,9 @@ class Settings(StorePart):
             old_value = _changed_settings(connection).get(name)
             if value == old_value:
                 return
-            connection.execute(delete(_rows).where(_rows.c.name == name))
+            connection.execute(delete(_settings).where(_settings.c.name == name))
             if value is not None:
-                connection.execute(insert(_rows).values(name=name, value=value))
+                connection.execute(insert(_settings).values(name=name, value=value))
             change = f"{_value_text(value)}, was {_value_text(old_value)}"
             note(connection, now(connection), AuditKind.SETTING, name, change, actor=actor)
 

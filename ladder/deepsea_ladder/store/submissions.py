@@ -58,16 +58,16 @@ from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.tasks import TaskLine, Tasks
 from deepsea_rules.printable import printable
 
-_rows, _parts = schema.submissions, schema.submission_parts
+_submissions, _archive_parts = schema.submissions, schema.submission_parts
 _TASKS = Tasks(TaskKind.CHECK)
 _task = schema.tasks.c
 IS_OPEN = _TASKS.is_open
 """The condition that a task is that of a submission without a verdict."""
-_SELECT: Select[Any] = _TASKS.join(
-    select(_rows, schema.authors.c.name.label("author")).join(
-        schema.authors, schema.authors.c.id == _rows.c.author_id
+_SELECT_SUBMISSIONS: Select[Any] = _TASKS.join(
+    select(_submissions, schema.authors.c.name.label("author")).join(
+        schema.authors, schema.authors.c.id == _submissions.c.author_id
     ),
-    _rows.c.id,
+    _submissions.c.id,
 )
 _LONGEST_LINE = 1000
 """The largest number of characters that are stored of a line of a bot's output."""
@@ -90,9 +90,9 @@ class Submissions(TaskLine[SubmissionLease]):
         `SubmissionError` for another author's bot and after the end of submissions.
         """
         with self._database.read() as connection:
-            existing = _find_by_key(connection, new) if new.sha256 else None
+            existing = _submission_with_same_key(connection, new) if new.sha256 else None
             if existing is None:
-                _check_new(connection, new, limits, now(connection))
+                _check_limits_and_window(connection, new, limits, now(connection))
             return existing
 
     def add(self, new: NewSubmission, parts: Iterable[bytes], limits: RemoteLimits) -> Submission:
@@ -105,12 +105,12 @@ class Submissions(TaskLine[SubmissionLease]):
         parts  the archive in pieces, in their order
         """
         with self._database.write() as connection:
-            existing = _find_by_key(connection, new)
+            existing = _submission_with_same_key(connection, new)
             if existing is not None:
                 return existing
             now_ms = now(connection)
-            _check_new(connection, new, limits, now_ms)
-            row = insert(_rows).values(
+            _check_limits_and_window(connection, new, limits, now_ms)
+            row = insert(_submissions).values(
                 **structs.asdict(new), games=0, of_games=0, took_ms=0, created_at=now_ms
             )
             submission_id = insert_row(connection, row)
@@ -120,10 +120,10 @@ class Submissions(TaskLine[SubmissionLease]):
             for number, content in enumerate(parts):
                 size += len(content)
                 part = {"submission_id": submission_id, "number": number, "content": content}
-                connection.execute(insert(_parts), part)
+                connection.execute(insert(_archive_parts), part)
             if size != new.size:
                 raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
-            return _get(connection, submission_id)
+            return _submission_by_number(connection, submission_id)
 
     def get(self, number: int, author_id: int | None = None) -> Submission:
         """Return a submission by its number. Raises `NotOnLadder` if there is none.
@@ -131,12 +131,16 @@ class Submissions(TaskLine[SubmissionLease]):
         author_id  the submission has to be this author's; None allows any
         """
         with self._database.read() as connection:
-            return _get(connection, number, author_id)
+            return _submission_by_number(connection, number, author_id)
 
     def of_author(self, author_id: int, limit: int) -> list[Submission]:
-        """Return up to `limit` submissions of an author, the newest first."""
-        query = _SELECT.where(_rows.c.author_id == author_id).order_by(_rows.c.id.desc())
-        return self._database.read_undamaged(query.limit(limit), _rows.c.id, _submissions)[0]
+        """Return up to `limit` submissions of an author that can be read, the newest first."""
+        query = _SELECT_SUBMISSIONS.where(_submissions.c.author_id == author_id).order_by(
+            _submissions.c.id.desc()
+        )
+        return self._database.read_undamaged(
+            query.limit(limit), _submissions.c.id, _submissions_of_rows
+        )[0]
 
     def left(self, author_id: int, limits: RemoteLimits) -> tuple[int, int]:
         """Return how many archives an author may still submit within this hour and this day."""
@@ -152,17 +156,19 @@ class Submissions(TaskLine[SubmissionLease]):
         Authors without submissions, or whose newest one cannot be read, are missing.
         """
         is_refused = _task.state.in_((TaskState.REFUSED, TaskState.FAILED))
-        query = _SELECT.with_only_columns(
+        query = _SELECT_SUBMISSIONS.with_only_columns(
             func.count().label("number"),
-            func.max(_rows.c.id).label("newest_id"),
-            func.max(case((is_refused, _rows.c.id))).label("refused_id"),
+            func.max(_submissions.c.id).label("newest_id"),
+            func.max(case((is_refused, _submissions.c.id))).label("refused_id"),
         )
         with self._database.read() as connection:
-            author_rows = connection.execute(query.group_by(_rows.c.author_id)).all()
+            author_rows = connection.execute(query.group_by(_submissions.c.author_id)).all()
         shown_ids = {row.newest_id for row in author_rows}
         shown_ids |= {row.refused_id for row in author_rows if row.refused_id is not None}
-        shown = _SELECT.where(_rows.c.id.in_(shown_ids))
-        submissions, _ = self._database.read_undamaged(shown, _rows.c.id, _submissions)
+        shown = _SELECT_SUBMISSIONS.where(_submissions.c.id.in_(shown_ids))
+        submissions, _ = self._database.read_undamaged(
+            shown, _submissions.c.id, _submissions_of_rows
+        )
         by_id = {int(submission.id): submission for submission in submissions}
         by_author = {}
         for row in author_rows:
@@ -181,8 +187,10 @@ class Submissions(TaskLine[SubmissionLease]):
         def position(submission: Submission) -> tuple[bool, int]:
             return submission.state is TaskState.QUEUED, submission.ahead
 
-        query = _SELECT.where(IS_OPEN).order_by(_rows.c.id)
-        submissions, _ = self._database.read_undamaged(query, _rows.c.id, _submissions)
+        query = _SELECT_SUBMISSIONS.where(IS_OPEN).order_by(_submissions.c.id)
+        submissions, _ = self._database.read_undamaged(
+            query, _submissions.c.id, _submissions_of_rows
+        )
         return sorted(submissions, key=position)
 
     # Called by runners
@@ -205,7 +213,7 @@ class Submissions(TaskLine[SubmissionLease]):
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> SubmissionLease:
         """Return a waiting submission as the lease that `owner`, its new runner, will get."""
-        row = connection.execute(_SELECT.where(_rows.c.id == task.subject)).one()
+        row = connection.execute(_SELECT_SUBMISSIONS.where(_submissions.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,
             author_id=row.author_id,
@@ -219,9 +227,9 @@ class Submissions(TaskLine[SubmissionLease]):
 
     def archive(self, lease: SubmissionLease) -> bytes:
         """Return the archive of a submission, as it was uploaded."""
-        query = select(_parts.c.content).where(_parts.c.submission_id == lease.id)
+        query = select(_archive_parts.c.content).where(_archive_parts.c.submission_id == lease.id)
         with self._database.read() as connection:
-            parts = connection.execute(query.order_by(_parts.c.number)).scalars()
+            parts = connection.execute(query.order_by(_archive_parts.c.number)).scalars()
             return b"".join(parts)
 
     def progress(self, lease: SubmissionLease, seconds: float, games: int, of_games: int) -> bool:
@@ -328,7 +336,7 @@ class Submissions(TaskLine[SubmissionLease]):
             task = _TASKS.leased_task(connection, lease)
             if task is None:
                 return None
-            _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms)
+            _update_row(connection, lease.id, took_ms=_submissions.c.took_ms + took_ms)
             return self.count_failure(connection, task, reason, now(connection))
 
     def _wait_again(
@@ -350,48 +358,54 @@ class Submissions(TaskLine[SubmissionLease]):
 
 def _update_row(connection: Connection, submission_id: int, **values: object) -> None:
     """Set columns of a submission's own row."""
-    connection.execute(update(_rows).where(_rows.c.id == submission_id).values(**values))
+    connection.execute(
+        update(_submissions).where(_submissions.c.id == submission_id).values(**values)
+    )
 
 
-def _find_by_key(connection: Connection, new: NewSubmission) -> Submission | None:
+def _submission_with_same_key(connection: Connection, new: NewSubmission) -> Submission | None:
     """Return the submission that the author has stored under the same key; None if there is none.
 
     With the same key an upload can be repeated, and is stored once. Raises `KeyReused` if the
     stored archive has other bytes than the new one.
     """
-    is_same_key = (_rows.c.author_id == new.author_id, _rows.c.key == new.key)
-    row = connection.execute(_SELECT.where(*is_same_key)).first()
+    is_same_key = (_submissions.c.author_id == new.author_id, _submissions.c.key == new.key)
+    row = connection.execute(_SELECT_SUBMISSIONS.where(*is_same_key)).first()
     if row is None:
         return None
     is_same_archive = row.sha256 == new.sha256 and row.size == new.size
     if not is_same_archive:
         raise KeyReused(f"the key {new.key!r} is that of another upload; choose a new one")
-    return _submission(row, _TASKS.tasks_ahead(connection))
+    return _submission_of_row(row, _TASKS.tasks_ahead(connection))
 
 
-def _get(connection: Connection, number: int, author_id: int | None = None) -> Submission:
+def _submission_by_number(
+    connection: Connection, number: int, author_id: int | None = None
+) -> Submission:
     """Return a submission by its number. Raises `NotOnLadder` if there is none.
 
     author_id  the submission has to be this author's; None allows any
     """
-    row = connection.execute(_SELECT.where(_rows.c.id == number)).first()
+    row = connection.execute(_SELECT_SUBMISSIONS.where(_submissions.c.id == number)).first()
     is_of_another = row is not None and author_id is not None and row.author_id != author_id
     if row is None or is_of_another:
         raise NotOnLadder(f"there is no submission {number} of yours")
     tasks_ahead = {}
     if row.state is TaskState.QUEUED:  # else no task is ahead of it
         tasks_ahead = _TASKS.tasks_ahead(connection)
-    return _submission(row, tasks_ahead)
+    return _submission_of_row(row, tasks_ahead)
 
 
-def _submissions(connection: Connection, rows: Sequence[Row[Any]]) -> list[Submission]:
-    """Return the submissions of rows of `_SELECT`."""
+def _submissions_of_rows(connection: Connection, rows: Sequence[Row[Any]]) -> list[Submission]:
+    """Return the submissions of rows of `_SELECT_SUBMISSIONS`."""
     tasks_ahead = _TASKS.tasks_ahead(connection)
-    return [_submission(row, tasks_ahead) for row in rows]
+    return [_submission_of_row(row, tasks_ahead) for row in rows]
 
 
-def _submission(row: Row[Any], tasks_ahead: dict[int, int]) -> Submission:
-    """Return the submission of a row of `_SELECT`. Raises `StoreDamaged` if it cannot be read.
+def _submission_of_row(row: Row[Any], tasks_ahead: dict[int, int]) -> Submission:
+    """Return the submission in a row of `_SELECT_SUBMISSIONS`.
+
+    Raises `StoreDamaged` if the stored log of its check cannot be read.
 
     tasks_ahead  the number of tasks before each waiting submission, by its id
     """
@@ -418,7 +432,7 @@ def _submission(row: Row[Any], tasks_ahead: dict[int, int]) -> Submission:
     )
 
 
-def _check_new(
+def _check_limits_and_window(
     connection: Connection, new: NewSubmission, limits: RemoteLimits, now_ms: int
 ) -> None:
     """Raise an error if a submission may not be added now.
@@ -443,15 +457,15 @@ def _submission_times(connection: Connection, author_id: int, now_ms: int) -> Se
 
     Submissions by commands on the ladder's machine are left out.
     """
-    times = select(_rows.c.created_at).where(
-        _counts_for_limits(author_id), _rows.c.created_at > now_ms - DAY_MS
+    times = select(_submissions.c.created_at).where(
+        _counts_for_limits(author_id), _submissions.c.created_at > now_ms - DAY_MS
     )
-    return connection.execute(times.order_by(_rows.c.created_at)).scalars().all()
+    return connection.execute(times.order_by(_submissions.c.created_at)).scalars().all()
 
 
 def _counts_for_limits(author_id: int) -> ColumnElement[bool]:
     """Return the condition that a submission counts for the limits of an author."""
-    return (_rows.c.author_id == author_id) & ~_rows.c.by_machine
+    return (_submissions.c.author_id == author_id) & ~_submissions.c.by_machine
 
 
 def _usage(connection: Connection, author_id: int, now_ms: int) -> Usage:
@@ -462,14 +476,14 @@ def _usage(connection: Connection, author_id: int, now_ms: int) -> Usage:
     """
     is_counted = _counts_for_limits(author_id)
     open_query = (
-        select(func.count(), func.coalesce(func.sum(_rows.c.size), 0))
-        .select_from(_rows)
-        .join(schema.tasks, _task.subject == _rows.c.id)
+        select(func.count(), func.coalesce(func.sum(_submissions.c.size), 0))
+        .select_from(_submissions)
+        .join(schema.tasks, _task.subject == _submissions.c.id)
         .where(is_counted, IS_OPEN)
     )
     open_count, open_bytes = connection.execute(open_query).one()
-    checks_query = _SELECT.with_only_columns(_task.changed_at, _rows.c.took_ms)
-    checks_query = checks_query.where(is_counted, _rows.c.took_ms > 0)
+    checks_query = _SELECT_SUBMISSIONS.with_only_columns(_task.changed_at, _submissions.c.took_ms)
+    checks_query = checks_query.where(is_counted, _submissions.c.took_ms > 0)
     # The time is compared here: with it in the query, SQLite would begin with everybody's checks.
     checks_of_last_hour = [
         (changed_at, took_ms)
@@ -504,7 +518,7 @@ def _store_verdict(
     """
     if _TASKS.leased_task(connection, lease) is None:
         return False
-    _update_row(connection, lease.id, took_ms=_rows.c.took_ms + took_ms, **columns)
+    _update_row(connection, lease.id, took_ms=_submissions.c.took_ms + took_ms, **columns)
     _TASKS.end(connection, lease.id, now_ms, state)
     _remove_archive(connection, lease.id)
     return True
@@ -512,7 +526,9 @@ def _store_verdict(
 
 def _remove_archive(connection: Connection, submission_id: int) -> None:
     """Remove the uploaded archive of a submission."""
-    connection.execute(delete(_parts).where(_parts.c.submission_id == submission_id))
+    connection.execute(
+        delete(_archive_parts).where(_archive_parts.c.submission_id == submission_id)
+    )
 
 
 def bots_of_strangers(connection: Connection) -> list[str]:
@@ -522,11 +538,11 @@ def bots_of_strangers(connection: Connection) -> list[str]:
     """
     names = (
         select(schema.bots.c.name)
-        .join(_rows, _rows.c.bot == schema.bots.c.name)
-        .join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _rows.c.id))
+        .join(_submissions, _submissions.c.bot == schema.bots.c.name)
+        .join(schema.tasks, _TASKS.is_of_kind & (_task.subject == _submissions.c.id))
         .where(
             _task.state == TaskState.ACCEPTED,
-            _rows.c.needs_sandbox,
+            _submissions.c.needs_sandbox,
             schema.bots.c.state == BotState.ACTIVE,
         )
     )

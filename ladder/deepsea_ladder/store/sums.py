@@ -38,19 +38,27 @@ from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import StorePart
 from deepsea_ladder.tournament import Score, summed_scores
 
-_ratings, _pairs, _seats = schema.ratings, schema.pair_sums, schema.seat_sums
+_ratings, _pair_sums, _seat_sums = schema.ratings, schema.pair_sums, schema.seat_sums
 # A pair is stored once, with the lower id first. So the versions that a version met are those of
 # two selects, each of which has an index.
 _MEETINGS_OF_VERSION = union_all(
-    select(_pairs.c.other_id.label("id"), _pairs.c.games, _pairs.c.better, _pairs.c.level).where(
-        _pairs.c.season_id == bindparam("season"), _pairs.c.version_id == bindparam("version")
+    select(
+        _pair_sums.c.other_id.label("id"),
+        _pair_sums.c.games,
+        _pair_sums.c.better,
+        _pair_sums.c.level,
+    ).where(
+        _pair_sums.c.season_id == bindparam("season"),
+        _pair_sums.c.version_id == bindparam("version"),
     ),
     select(
-        _pairs.c.version_id,
-        _pairs.c.games,
-        _pairs.c.games - _pairs.c.better - _pairs.c.level,
-        _pairs.c.level,
-    ).where(_pairs.c.season_id == bindparam("season"), _pairs.c.other_id == bindparam("version")),
+        _pair_sums.c.version_id,
+        _pair_sums.c.games,
+        _pair_sums.c.games - _pair_sums.c.better - _pair_sums.c.level,
+        _pair_sums.c.level,
+    ).where(
+        _pair_sums.c.season_id == bindparam("season"), _pair_sums.c.other_id == bindparam("version")
+    ),
 ).subquery()
 _OPPONENTS_OF_VERSION = (
     select(_MEETINGS_OF_VERSION, func.count().over().label("opponents"))
@@ -108,10 +116,10 @@ class Sums(StorePart):
         The key has the ids of two versions; the value is the result of the first one against the
         second. Each pair has two keys, one for each order.
         """
-        query = select(_pairs).where(
-            _pairs.c.season_id == season.id,
-            _pairs.c.version_id.in_(versions),
-            _pairs.c.other_id.in_(versions),
+        query = select(_pair_sums).where(
+            _pair_sums.c.season_id == season.id,
+            _pair_sums.c.version_id.in_(versions),
+            _pair_sums.c.other_id.in_(versions),
         )
         cells = {}
         with self._database.read() as connection:
@@ -131,9 +139,9 @@ class Sums(StorePart):
         For each number of players there is a line for all seats together, then one for each seat.
         """
         query = (
-            select(_seats)
-            .where(_seats.c.season_id == season.id, _seats.c.version_id == version_id)
-            .order_by(_seats.c.players, _seats.c.seat)
+            select(_seat_sums)
+            .where(_seat_sums.c.season_id == season.id, _seat_sums.c.version_id == version_id)
+            .order_by(_seat_sums.c.players, _seat_sums.c.seat)
         )
         with self._database.read() as connection:
             rows = connection.execute(query).all()
@@ -148,7 +156,9 @@ class Sums(StorePart):
     def scores(self, season: StoredSeason) -> list[Score]:
         """Return the scores of all bots over the season's games, the best first."""
         names = ("version_id", "players", "games", "wins", "points", "halves")
-        query = select(*(_seats.c[name] for name in names)).where(_seats.c.season_id == season.id)
+        query = select(*(_seat_sums.c[name] for name in names)).where(
+            _seat_sums.c.season_id == season.id
+        )
         with self._database.read() as connection:
             return summed_scores(map(tuple, connection.execute(query)))
 
@@ -176,7 +186,7 @@ def _seat_line(seat: int | None, rows: Sequence[Row[Any]]) -> SeatLine:
     )
 
 
-_own, _other = schema.game_seats.alias("own"), schema.game_seats.alias("other")
+_own_seats, _other_seats = schema.game_seats.alias("own"), schema.game_seats.alias("other")
 
 
 def _count_if(condition: Any) -> Any:
@@ -187,32 +197,38 @@ def _count_if(condition: Any) -> Any:
 def _sums_of_games(condition: ColumnElement[bool]) -> dict[Table, Select[Any]]:
     """Return for each table of sums a query that computes its rows from games, in key order.
 
-    condition  selects the games, by columns of `_own`
+    condition  selects the games, by columns of `_own_seats`
     """
-    is_ahead = _own.c.placement < _other.c.placement
-    is_level = _own.c.placement == _other.c.placement
+    is_ahead = _own_seats.c.placement < _other_seats.c.placement
+    is_level = _own_seats.c.placement == _other_seats.c.placement
     # Each seat of a game beside all seats of the game. It is level with itself, hence the - 1.
     seats = (
         select(
-            _own,
+            _own_seats,
             func.count().label("players"),
             (2 * _count_if(is_ahead) + _count_if(is_level) - 1).label("halves"),
         )
-        .join(_other, _other.c.seq == _own.c.seq)
+        .join(_other_seats, _other_seats.c.seq == _own_seats.c.seq)
         .where(condition)
-        .group_by(_own.c.seq, _own.c.seat)
+        .group_by(_own_seats.c.seq, _own_seats.c.seat)
         .subquery()
         .c
     )
-    pair_key = (_own.c.season_id, _own.c.version_id, _other.c.version_id)
+    pair_key = (_own_seats.c.season_id, _own_seats.c.version_id, _other_seats.c.version_id)
     seat_key = (seats.season_id, seats.version_id, seats.players, seats.seat)
     return {
-        _pairs: select(*pair_key, func.count(), _count_if(is_ahead), _count_if(is_level))
-        .join(_other, and_(_other.c.seq == _own.c.seq, _other.c.version_id > _own.c.version_id))
+        _pair_sums: select(*pair_key, func.count(), _count_if(is_ahead), _count_if(is_level))
+        .join(
+            _other_seats,
+            and_(
+                _other_seats.c.seq == _own_seats.c.seq,
+                _other_seats.c.version_id > _own_seats.c.version_id,
+            ),
+        )
         .where(condition)
         .group_by(*pair_key)
         .order_by(*pair_key),
-        _seats: select(
+        _seat_sums: select(
             *seat_key,
             func.count(),
             _count_if(seats.placement == 1),
@@ -246,9 +262,9 @@ def _add_to_sums(table: Table, sums: Select[Any]) -> Insert:
 
 _ADD_GAME = [
     _add_to_sums(table, sums)
-    for table, sums in _sums_of_games(_own.c.seq == bindparam("seq")).items()
+    for table, sums in _sums_of_games(_own_seats.c.seq == bindparam("seq")).items()
 ]
-_SUMS_OF_SEASON = _sums_of_games(_own.c.season_id == bindparam("season"))
+_SUMS_OF_SEASON = _sums_of_games(_own_seats.c.season_id == bindparam("season"))
 
 
 def add_sums(connection: Connection, seq: int) -> None:

@@ -66,7 +66,7 @@ from deepsea_rules.printable import printable
 
 NO_LOAD = QueueLoad(waiting=0, leased=0, expired=0, oldest_wait_ms=0)
 _tasks = schema.tasks
-_columns = _tasks.c
+_task_columns = _tasks.c
 _others = _tasks.alias()
 _rests = schema.rests
 
@@ -105,7 +105,7 @@ class is_sound(FunctionElement[bool]):  # noqa: N801  (reads like a function in 
 @compiles(is_sound, "sqlite")
 def _is_sound_in_sqlite(*_: Any, **__: Any) -> str:
     """Return the SQL of `is_sound` for SQLite, which stores values of any type in any column."""
-    wrong = " OR ".join(forbidden_value_sql(column, f"{_tasks.name}.") for column in _columns)
+    wrong = " OR ".join(forbidden_value_sql(column, f"{_tasks.name}.") for column in _task_columns)
     # Declared as always true, since SQLite would otherwise expect fewer rows and choose another
     # order of tables.
     return f"likelihood(NOT ({wrong}), 1.0)"
@@ -131,22 +131,24 @@ class Tasks:
     def __init__(self, kind: TaskKind) -> None:
         self.kind = kind
         self.rules = KINDS[kind]
-        self.is_of_kind = _columns.kind == kind
-        self.is_waiting = and_(self.is_of_kind, _columns.state == TaskState.QUEUED, is_sound())
-        self.is_running = and_(self.is_of_kind, _columns.state == TaskState.RUNNING, is_sound())
-        self.is_open = and_(self.is_of_kind, _columns.state.in_(UNDER_WAY))
+        self.is_of_kind = _task_columns.kind == kind
+        self.is_waiting = and_(self.is_of_kind, _task_columns.state == TaskState.QUEUED, is_sound())
+        self.is_running = and_(
+            self.is_of_kind, _task_columns.state == TaskState.RUNNING, is_sound()
+        )
+        self.is_open = and_(self.is_of_kind, _task_columns.state.in_(UNDER_WAY))
         self._last_change = (
             select(func.coalesce(func.max(_others.c.change), 0))
             .where(_others.c.kind == kind, _others.c.change <= LAST_MS)  # lest damage be counted up
             .scalar_subquery()
         )
         # Statements are built once: building one takes longer than the database needs for it.
-        has_subject = (self.is_of_kind, _columns.subject == bindparam("of_subject"))
+        has_subject = (self.is_of_kind, _task_columns.subject == bindparam("of_subject"))
         has_lease = (
             *has_subject,
-            _columns.state == TaskState.RUNNING,
-            _columns.attempt == bindparam("of_attempt"),
-            _columns.owner == bindparam("of_owner"),
+            _task_columns.state == TaskState.RUNNING,
+            _task_columns.attempt == bindparam("of_attempt"),
+            _task_columns.owner == bindparam("of_owner"),
         )
         self._select_task = select(_tasks).where(*has_subject)
         self._select_leased = select(_tasks).where(*has_lease)
@@ -154,10 +156,10 @@ class Tasks:
         self._update_task = update(_tasks).where(*has_subject).values(change=self._last_change + 1)
         self._insert_task = insert(_tasks).values(kind=kind, change=self._last_change + 1)
         self._select_expired = select(_tasks).where(
-            self.is_running, _columns.until <= bindparam("expired_at")
+            self.is_running, _task_columns.until <= bindparam("expired_at")
         )
         self._select_of_owner = select(_tasks).where(
-            self.is_running, _columns.owner == bindparam("of_owner")
+            self.is_running, _task_columns.owner == bindparam("of_owner")
         )
 
     def join(self, query: Select[Any], subject: Column[Any]) -> Select[Any]:
@@ -165,23 +167,23 @@ class Tasks:
 
         subject  the id column of the kind's own table
         """
-        is_task_of_row = and_(self.is_of_kind, _columns.subject == subject)
+        is_task_of_row = and_(self.is_of_kind, _task_columns.subject == subject)
         # An outer join makes SQLite look up the task of each row. With an inner join it may begin
         # with all tasks of the kind, even if the query selects few rows.
         return query.outerjoin(_tasks, is_task_of_row).add_columns(
-            _columns.state,
-            _columns.attempt,
-            _columns.failures,
-            _columns.owner,
-            _columns.until,
-            _columns.words,
-            _columns.changed_at,
+            _task_columns.state,
+            _task_columns.attempt,
+            _task_columns.failures,
+            _task_columns.owner,
+            _task_columns.until,
+            _task_columns.words,
+            _task_columns.changed_at,
         )
 
     def state(self, row: Row[Any]) -> TaskState:
-        """Return the state in a row of a query of `join`.
+        """Return the state of the task in a row of a query that `join` made.
 
-        Raises `StoreDamaged` if the row's task is missing.
+        Raises `StoreDamaged` if the row has no task.
         """
         if row.state is None:
             raise StoreDamaged(f"table tasks: the row of {self.kind} {row.id} is missing")
@@ -224,7 +226,7 @@ class Tasks:
     def begin(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int, seconds: float
     ) -> None:
-        """Lease a task that waits to a runner, for `seconds` from now."""
+        """Lease a waiting task to the runner `owner`, for `seconds` from now."""
         self.put(
             connection,
             task.subject,
@@ -266,13 +268,13 @@ class Tasks:
 
     def waiting_line(self, connection: Connection) -> list[tuple[int, int]]:
         """Return the subject and the author id of each waiting task, the oldest first."""
-        query = select(_columns.subject, _columns.author_id).where(self.is_waiting)
+        query = select(_task_columns.subject, _task_columns.author_id).where(self.is_waiting)
         # Sorted here: SQLite would rather read all tasks in their order than sort a few.
         return sorted((row.subject, row.author_id or 0) for row in connection.execute(query))
 
     def authors_of_leased(self, connection: Connection) -> list[int]:
         """Return the author id of each leased task; an author may occur several times."""
-        query = select(_columns.author_id).where(self.is_running)
+        query = select(_task_columns.author_id).where(self.is_running)
         return [author or 0 for author in connection.execute(query).scalars()]
 
     def leasing_order(
@@ -287,13 +289,13 @@ class Tasks:
         """
         author_ids = sorted({author_id for _, author_id in waiting})
         last_begun = (
-            select(_columns.author_id, func.max(_columns.began_at).label("began_at"))
+            select(_task_columns.author_id, func.max(_task_columns.began_at).label("began_at"))
             .where(
                 self.is_of_kind,
-                _columns.author_id.in_(author_ids),
-                _columns.began_at.is_not(None),
+                _task_columns.author_id.in_(author_ids),
+                _task_columns.began_at.is_not(None),
             )
-            .group_by(_columns.author_id)
+            .group_by(_task_columns.author_id)
         )
         last_begun_ms = {row.author_id: row.began_at for row in connection.execute(last_begun)}
         return order_of_checks(waiting, last_begun_ms, self.authors_of_leased(connection))
@@ -332,11 +334,16 @@ def loads(
     """
     under_way = (TaskState.QUEUED, TaskState.RUNNING)
     # The sum keeps SQLite from reading all rows in the order of an index on the column.
-    oldest = func.min(_columns.created_at + 0)
+    oldest = func.min(_task_columns.created_at + 0)
     query = (
-        select(key, _columns.owner, _columns.until, func.count(), oldest)
-        .where(_columns.kind.in_(kinds), _columns.state.in_(under_way), is_sound(), *conditions)
-        .group_by(key, _columns.owner, _columns.until)  # a task that waits has no owner
+        select(key, _task_columns.owner, _task_columns.until, func.count(), oldest)
+        .where(
+            _task_columns.kind.in_(kinds),
+            _task_columns.state.in_(under_way),
+            is_sound(),
+            *conditions,
+        )
+        .group_by(key, _task_columns.owner, _task_columns.until)  # a task that waits has no owner
     )
     loads: dict[Any, QueueLoad] = {}
     for value, owner, until, count, created_at in connection.execute(query):
@@ -421,8 +428,8 @@ class TaskQueue(StorePart):
             final_reason = self._final_reason(reason, failures)
             self._set_failed(connection, task, final_reason, now_ms, failures=failures)
             return self.tasks.rules.failed
-        words = printable(reason, schema.LONGEST_NOTE)
-        return self._wait_again(connection, task, now_ms, failures=failures, words=words)
+        stored_reason = printable(reason, schema.LONGEST_NOTE)
+        return self._wait_again(connection, task, now_ms, failures=failures, words=stored_reason)
 
     def _set_failed(
         self, connection: Connection, task: Row[Any], reason: str, now_ms: int, **values: object
@@ -431,11 +438,11 @@ class TaskQueue(StorePart):
 
         values  new values of further columns of the task
         """
-        words = printable(reason, schema.LONGEST_NOTE)
+        stored_reason = printable(reason, schema.LONGEST_NOTE)
         state = self.tasks.rules.failed
-        self.tasks.end(connection, task.subject, now_ms, state, words=words, **values)
+        self.tasks.end(connection, task.subject, now_ms, state, words=stored_reason, **values)
         with suppress(IntegrityError):  # a row with a damaged value refuses other changes, too
-            self._record_final_failure(connection, task, words, now_ms)
+            self._record_final_failure(connection, task, stored_reason, now_ms)
 
     # Hooks of the kinds
 
@@ -484,7 +491,7 @@ class TaskLine(TaskQueue, Generic[_Lease]):
     def waiting(self) -> int:
         """Return the number of tasks that wait, or whose lease has expired."""
         with self._database.read() as connection:
-            is_expired = self.tasks.is_running & (_columns.until <= now(connection))
+            is_expired = self.tasks.is_running & (_task_columns.until <= now(connection))
             query = select(func.count()).select_from(_tasks)
             query = query.where(or_(self.tasks.is_waiting, is_expired))
             return int(connection.execute(query).scalar_one())
@@ -566,8 +573,8 @@ class AllTasks(StorePart):
 
     def owners(self) -> list[str]:
         """Return the names of the runners that hold a lease of any kind, sorted."""
-        query = select(_columns.owner).where(
-            _columns.kind.in_(TaskKind), _columns.state == TaskState.RUNNING
+        query = select(_task_columns.owner).where(
+            _task_columns.kind.in_(TaskKind), _task_columns.state == TaskState.RUNNING
         )
         with self._database.read() as connection:
             return sorted(connection.execute(query.distinct()).scalars())
