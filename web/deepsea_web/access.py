@@ -107,7 +107,7 @@ class Access:
 
     def _trusts(self, peer: str) -> bool:
         """Return True if a peer is a proxy that the operator trusts."""
-        return _address(peer) in self.proxies
+        return _ip_address(peer) in self.proxies
 
     def url(self, path: str, **query: object) -> str:
         """Return a link within the site; a parameter that is None, False or empty is left out."""
@@ -132,7 +132,7 @@ class Access:
         """
         if self._trusts(peer):
             return _forwarded_address(peer, forwarded)
-        address = _address(peer)
+        address = _ip_address(peer)
         if address is None or address.is_loopback:  # a process on this machine
             return peer if direct else UNKNOWN
         return peer if self.everybody else None
@@ -178,7 +178,7 @@ def access(
     tls         True if the server has a certificate of its own
     Raises UserError if others could read the requests of clients, or if a value is wrong.
     """
-    trusted = frozenset(map(_proxy, proxies))
+    trusted = frozenset(map(_proxy_address, proxies))
     if not is_loopback(host):
         if not (tls or trusted):
             raise UserError(
@@ -193,7 +193,7 @@ def access(
     if public_url is None:
         name = f"[{host}]" if ":" in host else host
         return Access(f"{'https' if tls else 'http'}://{name}:{port}", proxies=trusted)
-    origin, name, prefix = _public_address(public_url)
+    origin, name, prefix = _split_public_address(public_url)
     return Access(origin, prefix, frozenset({*LOOPBACK, name}), trusted, everybody=tls)
 
 
@@ -250,7 +250,7 @@ def host_name(host: str) -> str:
     return _PORT.sub("", host).lower()
 
 
-def _public_address(url: str) -> tuple[str, str, str]:
+def _split_public_address(url: str) -> tuple[str, str, str]:
     """Split a public address into its origin, its host name and its path, the site's prefix.
 
     Raises UserError unless it is an http or https URL with at most a host, a port and a plain path.
@@ -273,15 +273,15 @@ def _public_address(url: str) -> tuple[str, str, str]:
     return f"{parts.scheme}://{parts.netloc.lower()}", host_name(parts.netloc), path
 
 
-def _proxy(text: str) -> Address:
+def _proxy_address(text: str) -> Address:
     """Return the address of a proxy as the operator gives it. Raises UserError for other texts."""
-    address = _address(text)
+    address = _ip_address(text)
     if address is None:
         raise UserError(f"--trusted-proxy {text!r} is no IP address")
     return address
 
 
-def _address(text: str) -> Address | None:
+def _ip_address(text: str) -> Address | None:
     """Return the IP address that a text is; None for any other text."""
     try:
         address = ip_address(text.strip())
@@ -298,14 +298,14 @@ def _forwarded_address(proxy: str, forwarded: Sequence[str]) -> str:
     It is the last one in the X-Forwarded-For headers, which the proxy has added: the client may
     have invented all others.
     """
-    addresses = [*map(_address, ",".join(forwarded).split(","))]
+    addresses = [*map(_ip_address, ",".join(forwarded).split(","))]
     if addresses[-1] is not None:
         return str(addresses[-1])
     if not forwarded:
         return UNKNOWN
     # The header is malformed. It must not make the client one of this machine, which has no
     # limits: take the last address that is not loopback, or the proxy's own.
-    candidates = [_address(proxy), *addresses]
+    candidates = [_ip_address(proxy), *addresses]
     remote = [address for address in candidates if address and not address.is_loopback]
     return str(remote[-1]) if remote else UNKNOWN
 
@@ -348,11 +348,11 @@ def is_foreign(request: Request, access: Access) -> bool:
     origins = request.headers.getlist("origin")
     # A header that is missing says nothing; one that is there twice is foreign, too.
     is_same_site = fetch_sites in ([], ["same-origin"])
-    is_same_origin = origins in ([], [_origin(request, access)])
+    is_same_origin = origins in ([], [_browser_origin(request, access)])
     return not (is_same_site and is_same_origin)
 
 
-def _origin(request: Request, access: Access) -> str:
+def _browser_origin(request: Request, access: Access) -> str:
     """Return the origin, such as `https://example.org`, that a browser knows the site by.
 
     A site on this machine has several names, and through a tunnel another port than its own: for
@@ -531,11 +531,11 @@ class Certificate:
         self._key = key
         self._lock = Lock()
         self._states = self._file_states()
-        self._settings = self._read()
+        self._settings = self._read_settings()
 
     def context(self) -> ssl.SSLContext:
-        """Return TLS settings with which each handshake uses the files as they are by then."""
-        settings = self._read()
+        """Return TLS settings with which each handshake uses the files of that moment."""
+        settings = self._read_settings()
 
         def use_current(
             handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
@@ -559,12 +559,12 @@ class Certificate:
                 # Noted even if the files turn out to be wrong, so that they are read only once.
                 self._states = states
                 try:
-                    self._settings = self._read()
+                    self._settings = self._read_settings()
                 except UserError as error:
                     _log.warning("%s; the pair before stays in use", error)
             return self._settings
 
-    def _read(self) -> ssl.SSLContext:
+    def _read_settings(self) -> ssl.SSLContext:
         """Return TLS settings with the files as they are.
 
         Raises UserError if a file cannot be read, or if the two are no certificate and its key.

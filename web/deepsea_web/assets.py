@@ -203,11 +203,11 @@ def file_text(path: str) -> str:
 @cache
 def load_template(name: str) -> Template:
     """Return a template of pages; its file is read only once."""
-    return _environment().get_template(name)
+    return _template_environment().get_template(name)
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     """Return Jinja's settings for all pages: everything is escaped, and no name may be missing."""
     return Environment(
         loader=PackageLoader("deepsea_web"),

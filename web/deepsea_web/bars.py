@@ -291,7 +291,7 @@ def placements(data: PlotData) -> Chart:
     """Draw how often each bot had each placement, by its seat."""
     seats = max((seat for bot in data.bots for seat, _ in bot.placements), default=0) + 1
     drawing = Drawing()
-    _legend(drawing, seats)
+    _draw_legend(drawing, seats)
     rows = []
     for bot in data.bots:
         drawing.y += 22
@@ -300,7 +300,7 @@ def placements(data: PlotData) -> Chart:
         for seat in range(seats):
             counts = [bot.placements[seat, place] for place in range(1, seats + 1)]
             if games := sum(counts):
-                _bar(drawing, bot, seat, counts)
+                _draw_bar(drawing, bot, seat, counts)
                 rows.append([bot.name, SEAT_LETTERS[seat], str(games), *map(str, counts)])
     for share in range(0, 101, 25):
         x = _BAR + (RIGHT - _BAR) * share / 100
@@ -319,7 +319,7 @@ def placements(data: PlotData) -> Chart:
     )
 
 
-def _legend(drawing: Drawing, seats: int) -> None:
+def _draw_legend(drawing: Drawing, seats: int) -> None:
     """Draw a square in the colour of each placement, with its name, in one line."""
     x = float(_BAR)
     for place in range(1, seats + 1):
@@ -329,7 +329,7 @@ def _legend(drawing: Drawing, seats: int) -> None:
     drawing.y += 10
 
 
-def _bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> None:
+def _draw_bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -> None:
     """Draw a bar with a part for each placement of a bot in a seat.
 
     counts  the number of games with each placement, from the first placement on

@@ -211,7 +211,8 @@ class Gateway:
     async def follow_settings(self) -> None:
         """Read the ladder's settings again every SETTINGS_US, until the server ends.
 
-        A failure is logged once, and the settings that were read last stay in force.
+        If that fails, the settings that were read last stay in force. Of several failures in a row
+        only the first one is logged.
         """
         has_failed = False
         while not self.closing.is_set():
@@ -223,7 +224,7 @@ class Gateway:
                 if not has_failed:
                     _log.error("the settings stay as they are: %s", one_line(str(error)))
                 has_failed = True
-            with suppress(TimeoutError):
+            with suppress(TimeoutError):  # a pause that the end of the server cuts short
                 async with time_limit(self.clock, SETTINGS_US):
                     await self.closing.wait()
 
@@ -306,7 +307,7 @@ class Gateway:
         else:  # lines of an export, or parts of a file
             slot = self._download_slot(caller)
         with slot:
-            async for batch in self._answers(caller, method, fields):
+            async for batch in self._answer_batches(caller, method, fields):
                 yield batch
 
     @contextmanager
@@ -334,8 +335,9 @@ class Gateway:
         with stream_slot, ExitStack() as receiving:
             receiving.enter_context(self.uploading(caller))
             file = receiving.enter_context(SpooledTemporaryFile(max_size=PART))
-            archive = await self._received(caller, announced, request, file)
-            async for batch in self._answers(caller, METHODS["submit"], {"archive": archive}):
+            archive = await self._receive_archive(caller, announced, request, file)
+            batches = self._answer_batches(caller, METHODS["submit"], {"archive": archive})
+            async for batch in batches:
                 # The first answer says that the archive is stored: free its file and the slot of
                 # the upload now, since the check takes long. To close them again does nothing.
                 receiving.close()
@@ -343,7 +345,7 @@ class Gateway:
                 if streams_are_off:
                     return
 
-    async def _received(
+    async def _receive_archive(
         self, caller: Caller, announced: Archive, request: Request, file: IO[bytes]
     ) -> Archive:
         """Receive an upload into the file, and return its archive.
@@ -376,7 +378,7 @@ class Gateway:
         """Call a method of the ladder for a caller; runs in a thread of the store."""
         return getattr(LocalLadder(self.service, caller), method.name)(**fields)
 
-    async def _answers(
+    async def _answer_batches(
         self, caller: Caller, method: Method, fields: Mapping[str, Any]
     ) -> AsyncGenerator[Batch]:
         """Yield the answers of a method in batches, until they or the server end.

@@ -90,23 +90,24 @@ def http_api(gateway: Gateway, access: Access) -> ASGIApp:
         Route(method.path, _endpoint(gateway, access, method), methods=[method.verb])
         for method in METHODS.values()
     ]
-    routes.append(Route(DESCRIPTION, partial(_describe, gateway)))
+    routes.append(Route(DESCRIPTION, partial(_respond_with_openapi, gateway)))
     name_routes(routes, ROOT)
     app = Starlette(routes=routes, exception_handlers={HTTPException: _no_such_route})
     app.router.redirect_slashes = False  # a path with a slash too many has no route
     return app
 
 
-async def _describe(gateway: Gateway, request: Request) -> Response:
+async def _respond_with_openapi(gateway: Gateway, request: Request) -> Response:
     """Respond with the OpenAPI document, also to visitors of a private ladder."""
     try:
         gateway.count_visit(request.client.host if request.client else "")
     except ApiError as error:
         return refuse(error)
-    body, tag = _description()
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    # The header may be a list of tags, and a proxy may have marked them as weak.
-    if tag in request.headers.get("if-none-match", ""):
+    body, etag = _description()
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    # The header may be a list of ETags, and a proxy may have marked them as weak.
+    known_etags = request.headers.get("if-none-match", "")
+    if etag in known_etags:
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=MEDIA_TYPES[Flow.ONE])
 
@@ -128,11 +129,14 @@ def _endpoint(
     """
 
     async def respond(request: Request) -> ASGIApp:
-        """Call the method as the request says, and return its answer or refusal as a response."""
+        """Call the method with the arguments of a request, and respond with its answer or refusal.
+
+        An upload is passed on before its body has been read; any other body is read here.
+        """
         try:
             if method.changes and is_foreign(request, access):
                 raise ApiError(RefusalKind.DENIED, FOREIGN)
-            body = await _body(gateway, request) if method.verb == "POST" else b""
+            body = await _read_body(gateway, request) if method.verb == "POST" else b""
             address = request.client.host if request.client else ""
             caller = await gateway.caller(
                 request.headers.getlist("authorization"),
@@ -140,17 +144,17 @@ def _endpoint(
                 secret=access.keeps_secrets(address),
             )
             check_address(request.scope)
-            if method.verb == "PUT":  # an upload, whose body is read as it arrives
-                answers = gateway.upload(caller, _announced(request), request)
-                return await answer_stream(gateway, answers, method.flow, _writer(method))
+            if method.verb == "PUT":  # an upload
+                answers = gateway.upload(caller, _announced_archive(request), request)
+                return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
             check_call(gateway.service, caller, method)
-            fields = _fields(method, request, body)
+            fields = _arguments(method, request, body)
             if method.flow is Flow.ONE:
                 answer = await gateway.answer(caller, method, fields)
                 text = json_text(method.document_of(answer))
                 return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
             answers = gateway.stream(caller, method, fields)
-            return await answer_stream(gateway, answers, method.flow, _writer(method))
+            return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
 
@@ -160,7 +164,7 @@ def _endpoint(
 # --------------------------------------------------------------------------------------- requests
 
 
-def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
+def _arguments(method: Method, request: Request, body: bytes) -> dict[str, Any]:
     """Return the arguments of a call: those in the path, and in the query or the body.
 
     Raises ApiError for an unknown, repeated or misplaced parameter, or a value of a wrong type.
@@ -186,7 +190,7 @@ def _fields(method: Method, request: Request, body: bytes) -> dict[str, Any]:
         last_event_id = request.headers.get("last-event-id")
         if last_event_id:
             values["after"] = last_event_id
-    return {name: _value(method, name, value, request) for name, value in values.items()}
+    return {name: _argument(method, name, value, request) for name, value in values.items()}
 
 
 def _takes_list(method: Method, name: str) -> bool:
@@ -195,7 +199,7 @@ def _takes_list(method: Method, name: str) -> bool:
     return declared is not None and get_origin(declared.annotation) is Sequence
 
 
-def _value(method: Method, name: str, value: object, request: Request) -> object:
+def _argument(method: Method, name: str, value: object, request: Request) -> object:
     """Return the value of a parameter with its declared type.
 
     A value in the address is a text, which is parsed; a value in the body has a type of its own.
@@ -219,7 +223,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
     return document
 
 
-async def _body(gateway: Gateway, request: Request) -> bytes:
+async def _read_body(gateway: Gateway, request: Request) -> bytes:
     """Return the body of a request that is no upload. Raises ApiError if it is too long or slow."""
     try:
         return await small_body(request, gateway.clock)
@@ -229,7 +233,7 @@ async def _body(gateway: Gateway, request: Request) -> bytes:
         raise ApiError(RefusalKind.INVALID, "the body did not come in time") from None
 
 
-def _announced(request: Request) -> Archive:
+def _announced_archive(request: Request) -> Archive:
     """Return the archive that the path and the headers of an upload announce.
 
     Raises ApiError for a wrong header, or if the address has parameters.
@@ -252,7 +256,7 @@ def _announced(request: Request) -> Archive:
 # -------------------------------------------------------------------------------------- responses
 
 
-def _writer(method: Method) -> Callable[[Any], str | bytes]:
+def _answer_writer(method: Method) -> Callable[[Any], str | bytes]:
     """Return the function that writes an answer of a method's stream as a part of the body.
 
     An answer is written as a line of JSON, as a server-sent event, or in a file as it is.
@@ -283,14 +287,14 @@ async def answer_stream(
 
     write  returns an answer in the form in which the body has it
     """
-    parts = _parts(answers, flow, write)
+    parts = _body_parts(answers, flow, write)
     # To a reader who is too slow, lines and events end with an error; a file just breaks off. The
     # newlines are there because the stream may break off in the middle of a line.
     cut = b"" if flow is Flow.FILE else b"\n\n" + _stream_error(TOO_SLOW, flow)
     return await StreamedResponse.begin(parts, gateway.clock, MEDIA_TYPES[flow], cut)
 
 
-async def _parts(
+async def _body_parts(
     answers: AsyncGenerator[Batch], flow: Flow, write: Callable[[Any], str | bytes]
 ) -> AsyncGenerator[bytes]:
     """Yield the body of a response with a stream of answers, a part for each batch.
@@ -345,7 +349,10 @@ def refuse(error: Exception, status: int | None = None) -> Response:
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    """Respond to a request for which there is no route, with the status that Starlette chose."""
+    """Respond to a request that no route of the API takes, with the status of Starlette's error.
+
+    That is 405 if only the verb is wrong, else 404.
+    """
     assert isinstance(error, HTTPException)
     sentence = "this address does not take that verb" if error.status_code == 405 else NO_ROUTE
     response = refuse(ApiError(RefusalKind.NO_METHOD, sentence), error.status_code)

@@ -134,7 +134,7 @@ def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
 def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> Chart:
     """Draw the course of a bot's rating over the games of its versions in a season."""
     drawing, inside = Drawing(), area(courses, width)
-    _legend(drawing)
+    _draw_legend(drawing)
     for value in ticks(inside.low, inside.high, 6):
         y = inside.y(value)
         drawing.line(inside.left, y, inside.right, y, "grid")
@@ -166,7 +166,7 @@ def course(bot: str, courses: Sequence[VersionCourse], width: float = WIDTH) -> 
     )
 
 
-def _legend(drawing: Drawing) -> None:
+def _draw_legend(drawing: Drawing) -> None:
     """Draw a line and a band with their meanings, as the legend of a chart of ratings."""
     drawing.line(0, 5, 14, 5, "lead")
     drawing.text(19, 9, "rating: mu − 3 sigma", "small")

@@ -106,7 +106,7 @@ def serve(target: str, options: ServeOptions, announce: Callable[[str], object])
     announce  called with the ladder's address once the server listens
     Raises UserError if it cannot be served with these options.
     """
-    certificate = _certificate(options)
+    certificate = _certificate_of(options)
     host = "127.0.0.1" if options.host == "localhost" else options.host
     access_at_port = partial(
         access,
@@ -237,7 +237,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _certificate(options: ServeOptions) -> Certificate | None:
+def _certificate_of(options: ServeOptions) -> Certificate | None:
     """Return the certificate that the options name; None to serve without TLS.
 
     Raises UserError if only one of certificate and key is given, or if they cannot be used.
@@ -305,7 +305,7 @@ class RunnerProcess:
     def __init__(self, command: Sequence[str], store: str, clock: Clock) -> None:
         """Prepare the command, with an environment of its own; `start` starts it."""
         self._command = command
-        self._environment = _environment(os.environ, store)
+        self._environment = _runner_environment(os.environ, store)
         self._clock = clock
         self.ended = asyncio.Event()
         """Set each time the process has ended or could not be started."""
@@ -396,7 +396,7 @@ class RunnerProcess:
             await self._start_process()
 
 
-def _environment(server_environment: Mapping[str, str], store: str) -> dict[str, str]:
+def _runner_environment(server_environment: Mapping[str, str], store: str) -> dict[str, str]:
     """Return the runner's environment: that of the server without secrets, and the store."""
     public = {name: value for name, value in server_environment.items() if name not in SECRET}
     return {**public, STORE: store}

@@ -76,7 +76,7 @@ class Drawing:
         self, x: float, y: float, text: str, looks: str = "", *, anchor: str = "start"
     ) -> None:
         """Write a line of text whose start, middle or end, as `anchor` says, is at x."""
-        attributes = {"x": _number(x), "y": _number(y)}
+        attributes = {"x": _coordinate(x), "y": _coordinate(y)}
         if anchor != "start":
             attributes["text-anchor"] = anchor
         self._add("text", looks, attributes).text = one_line(text)
@@ -86,12 +86,12 @@ class Drawing:
     ) -> None:
         """Draw a rectangle; `tip` is a text shown while the pointer is on it."""
         sizes = {"x": x, "y": y, "width": width, "height": height}
-        attributes = {name: _number(value) for name, value in sizes.items()}
+        attributes = {name: _coordinate(value) for name, value in sizes.items()}
         self._add_tip(self._add("rect", looks, attributes), tip)
 
     def circle(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
         """Draw a circle around a point; `tip` is a text shown while the pointer is on it."""
-        attributes = {"cx": _number(x), "cy": _number(y), "r": _number(radius)}
+        attributes = {"cx": _coordinate(x), "cy": _coordinate(y), "r": _coordinate(radius)}
         self._add_tip(self._add("circle", looks, attributes), tip)
 
     def line(self, x1: float, y1: float, x2: float, y2: float, looks: str) -> None:
@@ -102,13 +102,13 @@ class Drawing:
         self, points: Sequence[tuple[float, float]], looks: str, *, closed: bool = False
     ) -> None:
         """Draw lines from point to point, with `closed` also from the last one to the first."""
-        coordinates = " L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+        coordinates = " L".join(f"{_coordinate(x)} {_coordinate(y)}" for x, y in points)
         self._add("path", looks, {"d": f"M{coordinates}{' Z' if closed else ''}"})
 
     def cross(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
         """Draw a diagonal cross at a point; `tip` is a text shown while the pointer is on it."""
-        left, right = _number(x - radius), _number(x + radius)
-        top, bottom = _number(y - radius), _number(y + radius)
+        left, right = _coordinate(x - radius), _coordinate(x + radius)
+        top, bottom = _coordinate(y - radius), _coordinate(y + radius)
         falling, rising = f"M{left} {top} L{right} {bottom}", f"M{left} {bottom} L{right} {top}"
         self._add_tip(self._add("path", looks, {"d": f"{falling} {rising}"}), tip)
 
@@ -155,8 +155,8 @@ def short(name: str, columns: int) -> str:
         return "".join(letters)
     head_columns = columns // 3
     tail_columns = columns - head_columns - 1  # the ellipsis takes one column
-    head = _fit(letters, head_columns)
-    tail = _fit(letters[::-1], tail_columns)[::-1]
+    head = _fitting_letters(letters, head_columns)
+    tail = _fitting_letters(letters[::-1], tail_columns)[::-1]
     return f"{''.join(head)}…{''.join(tail)}"
 
 
@@ -180,7 +180,7 @@ def _columns(letter: str) -> int:
     return 2 if unicodedata.east_asian_width(letter[0]) in "WF" else 1
 
 
-def _fit(letters: Sequence[str], columns: int) -> list[str]:
+def _fitting_letters(letters: Sequence[str], columns: int) -> list[str]:
     """Return the first letters, as many as fit into so many columns."""
     fitting: list[str] = []
     for letter in letters:
@@ -234,7 +234,7 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "–"
 
 
-def _number(value: float) -> str:
+def _coordinate(value: float) -> str:
     """Return a coordinate with one decimal at most."""
     return f"{value:.1f}".removesuffix(".0")
 

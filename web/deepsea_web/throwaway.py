@@ -83,7 +83,7 @@ class ThrowawayLadder:
         """Serve the ladder from now on; `person` is the person's index among the match's bots."""
         self._opened = ExitStack()
         try:
-            self._open(settings, person, clock, hint_effort)
+            self._open_ladder(settings, person, clock, hint_effort)
         except BaseException:
             self._opened.close()
             raise
@@ -107,7 +107,7 @@ class ThrowawayLadder:
         """Stop the server, and remove the ladder and its files."""
         self._opened.close()
 
-    def _open(
+    def _open_ladder(
         self, settings: MatchSettings, person: int, clock: Clock, hint_effort: Effort
     ) -> None:
         """Create the ladder in a temporary folder, with the bots of the match, and serve it.
@@ -118,7 +118,7 @@ class ThrowawayLadder:
         self._opened.callback(SYSTEM.remove_folder, folder)
         store = self._opened.enter_context(Store.create(folder / "ladder.db"))
         store.settings.change("play_games_per_day", NO_LIMIT, MACHINE)
-        season = store.seasons.open(_season(settings), fresh_seed())
+        season = store.seasons.open(_match_season(settings), fresh_seed())
         bots = [bot for index, bot in enumerate(settings.named) if index != person]
         version_ids = _store_bots(store, bots)
         # The account of the person, and the code with which the page opens a session for it.
@@ -195,7 +195,7 @@ class ThrowawayLadder:
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)
 
 
-def _season(settings: MatchSettings) -> Season:
+def _match_season(settings: MatchSettings) -> Season:
     """Return the season of the person's games, with the rules, seats and clock of the match."""
     return Season(
         name="play",

@@ -126,7 +126,7 @@ class AccountMethods(LadderPart):
     @method("GET", "/account", role=Role.AUTHOR, key="account")
     def who_am_i(self) -> Account:
         """Describe the caller: author, role, scopes."""
-        assert self.own_id  # raises UserError for the ladder's machine, which has no account
+        _ = self.own_id  # raises UserError for the ladder's machine, which has no account
         holder = self.store.accounts.holder_by_id(self.caller.secret_id)
         if holder is None:
             raise ApiError(RefusalKind.UNAUTHENTICATED, "this token is no longer valid")
@@ -143,7 +143,7 @@ class AccountMethods(LadderPart):
     ) -> CreatedToken:
         """Create another token of the caller's author, with at most the caller's scopes."""
         author_id = self.own_id
-        token_scopes = tuple(map(_scope, scopes))
+        token_scopes = tuple(map(_scope_named, scopes))
         if not token_scopes:
             token_scopes = tuple(scope for scope in USUAL_SCOPES if scope in self.caller.scopes)
         if not self.caller.scopes >= set(token_scopes):
@@ -232,7 +232,7 @@ def account_of(holder: Caller) -> Account:
     )
 
 
-def _scope(word: str) -> Scope:
+def _scope_named(word: str) -> Scope:
     """Return the scope with this name. Raises UserError if there is none."""
     try:
         return Scope(word)
@@ -405,7 +405,7 @@ class AdminMethods(LadderPart):
             self.store,
             season,
             self.service.entropy,
-            submissions_until=_time("deadline", deadline),
+            submissions_until=_parsed_time("deadline", deadline),
             by=self.caller.by,
         )
 
@@ -499,7 +499,7 @@ class AdminMethods(LadderPart):
         return new_secret(SecretKind.CODE, self.service.entropy())
 
 
-def _time(name: str, text: str) -> datetime | None:
+def _parsed_time(name: str, text: str) -> datetime | None:
     """Return the time in the parameter `name`; None for "". Raises UserError for other texts."""
     time = parse_time(text) if text else None
     if text and time is None:

@@ -60,7 +60,7 @@ def _checked_writes(store: Store, caller: Caller) -> AbstractContextManager[None
     return store.accounts.checked_writes(check_rights, caller.secret_id)
 
 
-def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
+def _with_checks(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the body of an API method: check the caller's rights, and turn errors into refusals.
 
     A method that returns one document and changes nothing reads a snapshot of the store.
@@ -86,14 +86,14 @@ def _checked(method: Method, body: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _all_checked(ladder: T) -> T:
+def _with_all_checks(ladder: T) -> T:
     """Decorate a class of ladder: replace each declared method by its checked form."""
     for name, declared in METHODS.items():
-        setattr(ladder, name, _checked(declared, getattr(ladder, name)))
+        setattr(ladder, name, _with_checks(declared, getattr(ladder, name)))
     return ladder
 
 
-@_all_checked
+@_with_all_checks
 class LocalLadder(LadderApi):
     """The ladder as one caller may use it; a new one is made for each call or visit."""
 

@@ -68,7 +68,7 @@ def openapi() -> Mapping[str, Any]:
     types = [Refusal, *responses]
     refs, schemas = msgspec.json.schema_components(types, schema_hook=_int64, ref_template=REF)
     for struct in _reachable_structs(types):
-        _describe(schemas[struct.__name__], struct)
+        _add_docstrings(schemas[struct.__name__], struct)
     refusal_schema = refs[0]
     paths: dict[str, dict[str, Any]] = {}
     for method in METHODS.values():
@@ -111,7 +111,7 @@ def _operation(method: Method, response: Any, refusal: Any) -> dict[str, Any]:
         "security": [{"token": []}] if method.role is not Role.VISITOR else [{}, {"token": []}],
         "parameters": _parameters(method),
         "responses": {
-            "200": {"description": "Done.", "content": _content(method, response)},
+            "200": {"description": "Done.", "content": _response_content(method, response)},
             "default": {
                 "description": "Refused; the status follows from the code.",
                 "content": {"application/json": {"schema": refusal}},
@@ -122,7 +122,7 @@ def _operation(method: Method, response: Any, refusal: Any) -> dict[str, Any]:
         in_body = [name for name in method.parameters if f"{{{name}}}" not in method.path]
         schema = {
             "type": "object",
-            "properties": {name: _schema(method, name) for name in in_body},
+            "properties": {name: _parameter_schema(method, name) for name in in_body},
             "additionalProperties": False,
         }
         operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
@@ -149,9 +149,9 @@ def _parameters(method: Method) -> list[dict[str, Any]]:
     parameters = []
     for name in method.parameters:
         if f"{{{name}}}" in method.path:
-            parameters.append(_parameter(name, "path", _schema(method, name)))
+            parameters.append(_parameter(name, "path", _parameter_schema(method, name)))
         elif method.verb != "POST":
-            parameters.append(_parameter(name, "query", _schema(method, name)))
+            parameters.append(_parameter(name, "query", _parameter_schema(method, name)))
     return parameters
 
 
@@ -165,7 +165,7 @@ def _parameter(
     return parameter
 
 
-def _schema(method: Method, name: str) -> dict[str, Any]:
+def _parameter_schema(method: Method, name: str) -> dict[str, Any]:
     """Return the JSON schema of a parameter of a method, with its default."""
     parameter = method.parameters[name]
     schema = msgspec.json.schema(parameter.annotation, schema_hook=_int64)
@@ -174,7 +174,7 @@ def _schema(method: Method, name: str) -> dict[str, Any]:
     return schema
 
 
-def _content(method: Method, schema: Any) -> dict[str, Any]:
+def _response_content(method: Method, schema: Any) -> dict[str, Any]:
     """Return the OpenAPI content of a response, by its media type."""
     media_type = MEDIA_TYPES[method.flow]
     match method.flow:
@@ -213,7 +213,7 @@ def _reachable_structs(types: Iterable[Any]) -> set[type]:
     return structs
 
 
-def _describe(schema: dict[str, Any], struct: type) -> None:
+def _add_docstrings(schema: dict[str, Any], struct: type) -> None:
     """Add the docstrings of a struct and of its fields, inherited ones too, to its schema."""
     schema["description"] = " ".join((inspect.getdoc(struct) or "").split())
     # From the base to the struct, so that a field declared again has its newest docstring.

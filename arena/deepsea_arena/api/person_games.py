@@ -104,7 +104,7 @@ class PersonGameMethods(LadderPart):
         try:
             season = self._season("")
             self._check_may_play(season)
-        except (UserError, LadderError) as error:
+        except (UserError, LadderError) as error:  # the caller may not begin another game
             refusal = str(refusal_of(error))
             return PersonGameList(games, season="", rules=DEFAULT, refusal=refusal)
         return PersonGameList(games, season=season.name, rules=_preset_of(season), refusal="")

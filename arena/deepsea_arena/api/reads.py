@@ -252,11 +252,9 @@ class ReadMethods(LadderPart):
     @method("GET", "/feed", key="game")
     def feed(self, *, after: int = 0) -> Iterator[GameLine | None]:
         """Follow games as they end, oldest first, after a sequence number or from now on."""
-        if not after:
-            newest = self.store.history.newest_numbers(
-                1
-            )  # the sequence number of the last game, if any
-            after = newest[0] if newest else 0
+        if not after:  # from now on, after the last game that has been played
+            newest_numbers = self.store.history.newest_numbers(1)
+            after = newest_numbers[0] if newest_numbers else 0
         while True:
             games = self.store.history.games_after(after, FEED)
             for game in games:

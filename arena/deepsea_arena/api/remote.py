@@ -134,11 +134,17 @@ class RemoteLadder(LadderApi):
             raise BadServer(f"{self.url} gives no record of that game")
         line = record.to_json().removesuffix("\n")
         # An escape such as \u001b is the character's JSON string without its quotes.
-        printable = [c if c.isprintable() else json.dumps(c).strip('"') for c in line]
-        return "".join(printable) + "\n"
+        characters = [
+            character if character.isprintable() else json.dumps(character).strip('"')
+            for character in line
+        ]
+        return "".join(characters) + "\n"
 
     def submit(self, archive: Archive) -> Iterator[Any]:
-        """Upload an archive, and yield the states of its submission until its check has ended."""
+        """Upload an archive, and return an iterator over the states of its submission.
+
+        The states end with the check of the bot. The upload begins when the first one is taken.
+        """
         declared = METHODS["submit"]
         headers = {
             "content-type": "application/zip",
@@ -158,7 +164,7 @@ class RemoteLadder(LadderApi):
 
         An iterator sends the request when its first item is taken.
         """
-        request = self._request(declared, fields)
+        request = self._request_of(declared, fields)
         match declared.flow:
             case Flow.ONE:
                 return self._response_of(declared, self._whole_body(request))
@@ -169,7 +175,7 @@ class RemoteLadder(LadderApi):
             case Flow.FILE:
                 return self._parts(request)
 
-    def _request(self, declared: Method, fields: Mapping[str, Any]) -> httpx.Request:
+    def _request_of(self, declared: Method, fields: Mapping[str, Any]) -> httpx.Request:
         """Return the request of a call, with its arguments in the path, and the query or body.
 
         Arguments that equal their default are left out.
@@ -222,7 +228,7 @@ class RemoteLadder(LadderApi):
 
     def _whole_body(self, request: httpx.Request) -> bytearray:
         """Send a request and return the body of its response."""
-        with self._answered(request) as response:
+        with self._open_response(request) as response:
             return self._body(response)
 
     def _body(self, response: httpx.Response) -> bytearray:
@@ -236,13 +242,13 @@ class RemoteLadder(LadderApi):
 
     def _lines(self, declared: Method, request: httpx.Request) -> Iterator[Any]:
         """Send a request and yield the document in each line of its response."""
-        with self._answered(request) as response:
-            for line in self._split(response):
+        with self._open_response(request) as response:
+            for line in self._split_lines(response):
                 yield self._response_of(declared, line)
 
     def _parts(self, request: httpx.Request) -> Iterator[bytes]:
         """Send a request and yield the parts of the file that is its response."""
-        with self._answered(request) as response:
+        with self._open_response(request) as response:
             yield from response.iter_raw()
 
     def _events(self, declared: Method, request: httpx.Request) -> Iterator[Any]:
@@ -251,9 +257,9 @@ class RemoteLadder(LadderApi):
         An event is a group of lines such as `data: {...}`, with an empty line after it. An event
         named "error" is a refusal, which is raised.
         """
-        with self._answered(request) as response:
+        with self._open_response(request) as response:
             event_name, data, count = "", bytearray(), 0
-            for line in self._split(response):
+            for line in self._split_lines(response):
                 field, _, value = line.partition(b":")
                 value = value.removeprefix(b" ")
                 if field == b"event":
@@ -270,7 +276,7 @@ class RemoteLadder(LadderApi):
                     yield self._response_of(declared, data)
                     event_name, data = "", bytearray()
 
-    def _split(self, response: httpx.Response) -> Iterator[bytes]:
+    def _split_lines(self, response: httpx.Response) -> Iterator[bytes]:
         """Yield the lines of a response without their newlines.
 
         Raises Unreachable if the response ends in the middle of a line.
@@ -291,18 +297,18 @@ class RemoteLadder(LadderApi):
     # -------------------------------------------------------------------------------- responses
 
     @contextmanager
-    def _answered(self, request: httpx.Request) -> Generator[httpx.Response]:
+    def _open_response(self, request: httpx.Request) -> Generator[httpx.Response]:
         """Send a request, and yield its response, which is closed at the end of the context.
 
         Raises ApiError for a refusal, and RemoteError or UserError for errors of the connection,
         also for those that come up within the context.
         """
-        connection = _Connection(self._settings, self._accept)
+        connection = _Connection(self._settings, self._check_certificate)
         request.extensions["trace"] = connection.on_step
         with self._translated_errors(connection):
             response = self._client.send(request, stream=True)
             try:
-                self._check(response)
+                self._check_status(response)
                 yield response
             finally:
                 response.close()
@@ -313,14 +319,14 @@ class RemoteLadder(LadderApi):
         try:
             yield
         except httpx.TransportError as error:
-            raise self._translated(error, connection) from None
+            raise self._error_for(error, connection) from None
 
-    def _translated(self, error: httpx.TransportError, connection: _Connection) -> Exception:
+    def _error_for(self, error: httpx.TransportError, connection: _Connection) -> Exception:
         """Return the error to raise in place of an error of httpx."""
         if isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout):
             return Unreachable(f"{self.url} does not answer in time")
         if isinstance(error, httpx.ProxyError):
-            return Unreachable(f"the proxy does not reach {self.url}: {_reason(error)}")
+            return Unreachable(f"the proxy does not reach {self.url}: {_failure_reason(error)}")
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return self._connect_error(error, connection)
         # httpx has one error for every breach of HTTP; only its words tell that the server hung up.
@@ -330,18 +336,18 @@ class RemoteLadder(LadderApi):
         return BadServer(f"what answers at {self.url} is no ladder")
 
     def _connect_error(self, error: httpx.TransportError, connection: _Connection) -> Exception:
-        """Return the error for a ladder with which no connection came about.
+        """Return the error for a connection to the ladder that could not be made.
 
-        Either nobody has accepted it, or the TLS within it has failed, mostly over the certificate.
+        Either nobody has accepted it, or TLS has failed, mostly because of the certificate.
         """
-        failure = _verification_failure(error)
-        if failure is not None and self._pinned is None:
-            return UnknownCertificate(self.url, failure)
-        if failure is not None and self._pinned is not None:
+        failure = _verification_failure(error)  # None if the certificate is not the cause
+        if failure is not None:
+            if self._pinned is None:
+                return UnknownCertificate(self.url, failure)
             return self._certificate_error(self._pinned, failure)
         if connection.is_open:
-            return Unreachable(f"{self.url} does not speak TLS: {_reason(error)}")
-        return Unreachable(f"nobody answers at {self.url}: {_reason(error)}")
+            return Unreachable(f"{self.url} does not speak TLS: {_failure_reason(error)}")
+        return Unreachable(f"nobody answers at {self.url}: {_failure_reason(error)}")
 
     def _certificate_error(self, pinned: str, failure: str) -> UserError:
         """Return the error for a ladder whose certificate was refused, though one is pinned.
@@ -362,15 +368,19 @@ class RemoteLadder(LadderApi):
         """Return the TLS settings of connections to the ladder."""
         return tls_settings(self._pinned)
 
-    def _accept(self, certificate: str) -> None:
-        """Raise UserError unless the ladder's certificate, as PEM, is the pinned one.
+    def _check_certificate(self, certificate: str) -> None:
+        """Raise UserError if one certificate is pinned, and the ladder has another one.
 
         TLS itself would also accept a certificate that the pinned one has signed.
+
+        certificate  the ladder's, as PEM
         """
-        if self._pinned is not None and fingerprint(certificate) != fingerprint(self._pinned):
+        if self._pinned is None:
+            return
+        if fingerprint(certificate) != fingerprint(self._pinned):
             raise self._certificate_error(self._pinned, "another one of the same issuer")
 
-    def _check(self, response: httpx.Response) -> None:
+    def _check_status(self, response: httpx.Response) -> None:
         """Raise the error that a response stands for, unless its status is one of success.
 
         A redirection is an error: a token must not be sent to another address.
@@ -398,7 +408,8 @@ class RemoteLadder(LadderApi):
             code, message, retry_after = error["code"], error["message"], error.get("retry_after")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return BadServer(f"what answers at {self.url} is no ladder (HTTP {status})")
-        is_duration = type(retry_after) is int and 0 <= retry_after < 10**6  # a bool is no number
+        # A bool is an int for isinstance. About 11 days are more than any ladder has to ask for.
+        is_duration = type(retry_after) is int and 0 <= retry_after < 10**6
         retry_s = retry_after if is_duration else None
         text = one_line(message, _LONGEST_SENTENCE) if isinstance(message, str) else ""
         if code in tuple(RefusalKind):
@@ -422,7 +433,7 @@ class _Connection:
 
     def __init__(self, settings: ssl.SSLContext, accept: Callable[[str], object]) -> None:
         self._settings = settings
-        self._accept = accept
+        self._check_certificate = accept
         self.is_open = False
         """True once the other side has accepted the connection."""
 
@@ -444,7 +455,7 @@ class _Connection:
         try:
             # True stands for the binary form, DER; the argument has no keyword.
             certificate = tls.getpeercert(True)
-            self._accept(ssl.DER_cert_to_PEM_cert(certificate))
+            self._check_certificate(ssl.DER_cert_to_PEM_cert(certificate))
         except BaseException:
             stream.close()
             raise
@@ -462,7 +473,7 @@ def _verification_failure(error: BaseException | None) -> str | None:
     return None if error is None else error.verify_message
 
 
-def _reason(error: Exception) -> str:
+def _failure_reason(error: Exception) -> str:
     """Return the reason why a connection failed: the system's words, if the error has a cause."""
     if isinstance(error, httpx.TimeoutException):
         return f"no answer within {CONNECT_S:g} s"
@@ -474,7 +485,7 @@ def _reason(error: Exception) -> str:
     return one_line(str(error)) or type(error).__name__
 
 
-def _method(declared: Method) -> Callable[..., Any]:
+def _remote_method(declared: Method) -> Callable[..., Any]:
     """Return a method of RemoteLadder that calls the declared method over HTTP."""
 
     def call(ladder: RemoteLadder, **fields: Any) -> Any:
@@ -485,7 +496,7 @@ def _method(declared: Method) -> Callable[..., Any]:
 
 for _name, _declared in METHODS.items():
     if _name not in vars(RemoteLadder):
-        setattr(RemoteLadder, _name, _method(_declared))
+        setattr(RemoteLadder, _name, _remote_method(_declared))
 
 
 # ------------------------------------------------------------------------------------- certificates
@@ -500,7 +511,7 @@ class _UntrustedLadder(RemoteLadder):
         settings.verify_mode = ssl.CERT_NONE
         return settings
 
-    def _accept(self, certificate: str) -> NoReturn:
+    def _check_certificate(self, certificate: str) -> NoReturn:
         """Raise the certificate, which ends the call before the request is sent."""
         raise _OfferedCertificate(certificate)
 
@@ -514,7 +525,7 @@ def offered_certificate(url: str) -> str:
 
     The certificate is not verified. Raises RemoteError if there is none.
     """
-    # The call of any method connects; `_accept` raises the certificate before a request is sent.
+    # The call of any method connects. Before its request is sent, the certificate is raised.
     try:
         with _UntrustedLadder(url) as ladder:
             ladder.server()

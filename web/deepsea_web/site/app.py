@@ -264,7 +264,10 @@ class Site:
     async def _make_and_keep(
         self, key: Hashable, changes: LastChanges | None, make: Callable[[], ResponseBody]
     ) -> KeptAnswer:
-        """Make an answer in a thread and put it into the cache; for the arguments see above."""
+        """Make an answer in a thread, and put it into the cache unless that fails.
+
+        For the arguments see `_make_once`, which waits for this with all requests for the answer.
+        """
 
         def checked_make() -> ResponseBody:
             # Raises if the ladder's file was removed: while it is open, it can still be read.

@@ -131,8 +131,8 @@ class Broadcast:
         checked_us = self._clock.now_us()  # the time when the session was last checked
         with self._gateway.stream_slot(caller.address), self.watching():
             while not self._gateway.closing.is_set():
-                # Taken before the events are made, since each news replaces this asyncio.Event: it
-                # is also set by news that come while this generator yields.
+                # The asyncio.Event of the next news. It is taken before the text is made, so that
+                # news that come while this generator yields are not missed.
                 news = self._news
                 cursor, text = self.events_after(cursor)
                 yield text.encode()
@@ -252,9 +252,10 @@ class Broadcast:
                 _log.error("live results have to wait: %s", one_line(str(error)), exc_info=trace)
             self._is_failing = True
         if self.readers and not self._gateway.closing.is_set():
-            # After news, which were sent to every reader, a large crowd makes the pause longer.
-            had_news = self._quiet_polls == 0
-            pause_us = max(POLL_US, REST_US * self.readers) if had_news else POLL_US
+            pause_us = POLL_US
+            woke_readers = self._quiet_polls == 0
+            if woke_readers:  # leave time to send something to each of them
+                pause_us = max(POLL_US, REST_US * self.readers)
             self._alarm = self._clock.at(self._clock.now_us() + pause_us, self._begin_poll)
 
     async def _look_for_news(self) -> None:
@@ -268,10 +269,9 @@ class Broadcast:
         if self._games and self._tv_is_free():
             await self._put_next_game_on_tv()
             has_new_show = True
-        self._quiet_polls = 0 if new_games or has_new_show else self._quiet_polls + 1
-        if self._quiet_polls == BEAT:
+        self._quiet_polls += 1
+        if new_games or has_new_show or self._quiet_polls == BEAT:
             self._quiet_polls = 0
-        if self._quiet_polls == 0:
             self._made_events.clear()
             self._wake_readers()
 

@@ -112,7 +112,10 @@ class MemberRoutes:
         return Route(path, self.with_error_pages(handle), methods=[method])
 
     async def _show_page(self, page: PersonalPage, request: Request) -> Response:
-        """Answer with a personal page; a visitor who may not see it is sent to the login."""
+        """Answer with a personal page, or send a visitor who may not see it to the login.
+
+        The parameter `done` names the form after which the page is shown, if any.
+        """
         visit, headers = await self._visit_with_cookie(page, request)
         parameters = parameters_of(request, (*page.parameters, "done"))
         query = Query(dict(request.path_params), parameters)

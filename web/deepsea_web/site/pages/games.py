@@ -209,7 +209,7 @@ async def game_frames(site: Site, request: Request) -> Response:
     or nobody, for frames that show everything.
     """
     game_id = request.path_params["id"]
-    viewer = _viewer(request.query_params.get("seat"))
+    viewer = _viewer_of(request.query_params.get("seat"))
 
     def make() -> ResponseBody:
         """Read the record and the analysis, and write the frames that the viewer may see."""
@@ -264,7 +264,7 @@ async def _game_document(
     return await site.shared_response(request, (*kind, game_id), make, last_changes)
 
 
-def _viewer(text: str | None) -> Viewer:
+def _viewer_of(text: str | None) -> Viewer:
     """Return the viewer that the parameter `seat` names.
 
     None, the default, stands for a viewer who knows what all seats know. Raises UserError for a

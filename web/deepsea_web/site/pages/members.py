@@ -90,7 +90,7 @@ def _create_token(visit: Visit, form: Form) -> OneTimePage:
             "token": new_token.secret,
             "author": visit.author,
             "means": rights(new_token.token.scopes),
-            "began": False,
+            "began": False,  # the page is also shown when a session has begun, by a code
         },
     )
 
