@@ -158,7 +158,7 @@ class Mark(TypedDict):
 class FrameResult(TypedDict):
     """The result of the game."""
 
-    scores: list[int]
+    points: list[int]
     placements: list[int]
     forfeits: list[dict[str, object]]
 
@@ -292,7 +292,7 @@ def frames_of(source: ReplayedGame, viewer: Viewer = None) -> Frames:
             [*_moment_marks(moments), *_decision_marks(decisions)], key=lambda mark: mark["at"]
         ),
         "result": {
-            "scores": list(record.points),
+            "points": list(record.points),
             "placements": list(record.placements),
             "forfeits": [forfeit._asdict() for forfeit in record.forfeits],
         },

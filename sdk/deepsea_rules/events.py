@@ -109,7 +109,7 @@ class EndEvent(TypedDict):
     """The game ended."""
 
     event: Literal["end"]
-    scores: list[int]
+    points: list[int]
     placements: list[int]
     seed: str
 
@@ -167,7 +167,7 @@ def end_event(result: Result, seed: bytes) -> EndEvent:
     """Return the last event of a game, which is the first to show the seed."""
     return {
         "event": "end",
-        "scores": list(result.points),
+        "points": list(result.points),
         "placements": list(result.placements),
         "seed": seed.hex(),
     }

@@ -279,7 +279,7 @@ class GameRecord:
             "seats": [seat._asdict() for seat in self.seats],
             "decisions": [_decision_data(decision) for decision in self.decisions],
             "result": {
-                "scores": list(self.points),
+                "points": list(self.points),
                 "placements": list(self.placements),
                 "forfeits": [forfeit._asdict() for forfeit in self.forfeits],
                 "final": self.final,
@@ -317,7 +317,7 @@ class GameRecord:
             commitment=fields["commitment"],
             seats=fields["seats"],
             decisions=fields["decisions"],
-            points=result["scores"],
+            points=result["points"],
             placements=result["placements"],
             forfeits=result["forfeits"],
             final=result["final"],
@@ -392,7 +392,7 @@ def verify(
     game = replay(record, on_decision)
     result = game.result()
     _check_same("commitment", record.commitment, game.commitment)
-    _check_same("result.scores", record.points, result.points)
+    _check_same("result.points", record.points, result.points)
     _check_same("result.placements", record.placements, result.placements)
     _check_same("result.forfeits", record.forfeits, tuple(game.forfeits))
     _check_same("result.final", record.final, format_position(game.state, "all"))
@@ -443,7 +443,7 @@ _FORM = {
     "seats": tuple[RecordSeat, ...],
     "decisions": tuple[Decision, ...],
     "result": {
-        "scores": tuple[int, ...],
+        "points": tuple[int, ...],
         "placements": tuple[int, ...],
         "forfeits": tuple[Forfeit, ...],
         "final": str,

@@ -198,7 +198,7 @@ def test_one_seat_alone() -> None:
 
 def test_an_altered_record_is_named() -> None:
     record = replace(record_of(played(players=2)), points=(99, 0))
-    with pytest.raises(InvalidRecord, match=r"0\.json: result\.scores"):
+    with pytest.raises(InvalidRecord, match=r"0\.json: result\.points"):
         analysed(record)
 
 

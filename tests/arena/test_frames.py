@@ -176,7 +176,7 @@ def test_the_bank_of_time_is_counted_down() -> None:
 
 def test_a_record_that_a_run_does_not_give_has_no_frames() -> None:
     record = record_of(played())
-    with pytest.raises(InvalidRecord, match=r"result\.scores"):
+    with pytest.raises(InvalidRecord, match=r"result\.points"):
         frames(replace(record, points=tuple(point + 1 for point in record.points)))
 
 

@@ -154,7 +154,7 @@ def test_json_lines_have_every_game_with_its_record(store: Store) -> None:
     assert [game["seq"] for game in games] == ["1", "2", "3"]
     for game in games:
         verify(GameRecord.from_json(json.dumps(game["record"])))
-        assert [seat["points"] for seat in game["seats"]] == game["record"]["result"]["scores"]
+        assert [seat["points"] for seat in game["seats"]] == game["record"]["result"]["points"]
     seats, ratings = games[-1]["seats"], games[-1]["ratings"]
     last = {seat["bot"]: now["mu"] for seat, now in zip(seats, ratings, strict=True)}
     for entry in store.ratings.entries(season):

@@ -147,7 +147,7 @@ def test_bad_input_is_one_line(run: Run, tmp_path: Path, game: Path) -> None:
         ((tmp_path / "missing",), "cannot be read"),
         ((tmp_path / "text",), "not JSON"),
         ((tmp_path / "empty",), "there are no records"),
-        ((tmp_path / "altered.json",), "result.scores"),
+        ((tmp_path / "altered.json",), "result.points"),
         ((game, "--seat", "E"), "has seats A to B"),
         ((game, "--rollouts", "4", "--precision", "0.1"), "exclude each other"),
         ((game, "--precision", "0"), "--precision"),

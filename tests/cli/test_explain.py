@@ -124,7 +124,7 @@ def test_the_end_of_a_game_is_an_event_and_nobody_is_to_move(run: Run) -> None:
     data = explained(run, "1=2 1 | *A1^:4=13 Bh | d3 a9", "r4")
     assert (data["phase"], data["to_move"], data["legal"]) == ("over", None, [])
     end = data["events"][-1]
-    assert (end["event"], end["scores"], end["placements"]) == ("end", [13, 0], [1, 2])
+    assert (end["event"], end["points"], end["placements"]) == ("end", [13, 0], [1, 2])
     assert "over      A 13, B 0\n" in run("explain", "1 | *A1^:4=13 Bh | d3 a9", "r4").out
 
 
@@ -139,7 +139,7 @@ def test_values_are_shown_if_they_are_public_or_were_written(run: Run) -> None:
 def test_a_seed_deals_what_is_not_written(run: Run) -> None:
     def scores(seed: str) -> list[int]:
         events = explained(run, "1 | *A1^:4,4,4 Bh | d3 a9", "r6", "--seed", seed)["events"]
-        found = events[-1]["scores"]
+        found = events[-1]["points"]
         assert isinstance(found, list)
         return found
 

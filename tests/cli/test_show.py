@@ -278,7 +278,7 @@ def test_a_game_of_a_ladder_is_shown_by_its_id(run: Run, tmp_path: Path) -> None
 
 def test_an_altered_or_damaged_record_is_not_shown(run: Run, tmp_path: Path) -> None:
     data = json.loads(record_of(played()).to_json())
-    data["result"]["scores"][0] += 1
+    data["result"]["points"][0] += 1
     path = tmp_path / "altered.json"
     for text in (json.dumps(data), "{}", ""):
         path.write_text(text)

@@ -52,7 +52,7 @@ def test_a_file_that_exists_is_left_as_it_is(run: Run, tmp_path: Path) -> None:
 
 def test_a_damaged_record_makes_no_page(run: Run, tmp_path: Path) -> None:
     data = json.loads(record_of(played()).to_json())
-    data["result"]["scores"][0] += 1
+    data["result"]["points"][0] += 1
     record = tmp_path / "game-0001.json"
     for text in (json.dumps(data), "{}"):
         record.write_text(text)

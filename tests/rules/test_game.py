@@ -157,7 +157,7 @@ EVENT_KEYS = {
     "dive": "event dive starter air trail",
     "turn": "event dive seat declare dice from_space to_space home search air",
     "cleanup": "event dive reason trail banked starter",
-    "end": "event scores placements seed",
+    "end": "event points placements seed",
 }
 
 
@@ -228,7 +228,7 @@ def test_the_events_tell_the_game(rules: RuleSet, count: int, salt: str, chooser
             starter = event["starter"]
         else:
             assert starter is None
-            assert event["scores"] == list(game.result().points)
+            assert event["points"] == list(game.result().points)
             assert event["placements"] == list(game.result().placements)
             assert event["seed"] == seed.hex()
     banked = [

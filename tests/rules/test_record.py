@@ -80,12 +80,12 @@ def test_the_shape(preset: str) -> None:
     result = game.result()
     crashed = game.decisions[30].seat
     assert data["result"] == {
-        "scores": list(result.points),
+        "points": list(result.points),
         "placements": list(result.placements),
         "forfeits": [{"seat": crashed, "fault": "crash", "decision": 30}],
         "final": format_position(game.state, "all"),
     }
-    assert list(data["result"]) == ["scores", "placements", "forfeits", "final"]
+    assert list(data["result"]) == ["points", "placements", "forfeits", "final"]
     assert list(data["result"]["forfeits"][0]) == ["seat", "fault", "decision"]
 
 
@@ -102,7 +102,7 @@ def test_the_final_position_has_all_values() -> None:
     state = parse_position(data["result"]["final"], PRESETS["manual"])
     assert state.phase == "over"
     assert data["result"]["final"].count("=") == 32
-    assert tuple(state.result().points) == tuple(data["result"]["scores"])
+    assert tuple(state.result().points) == tuple(data["result"]["points"])
 
 
 @pytest.mark.parametrize("preset", ALL)
@@ -269,8 +269,8 @@ ALTERED: dict[str, tuple[Callable[[Data], object], str]] = {
     ),
     "a fault left out": (lambda d: d["decisions"][30].update(fault=None), ""),
     "a lesser fault": (lambda d: d["decisions"][30].update(fault="timeout"), ""),
-    "scores": (lambda d: raise_first(d["result"]["scores"]), "scores"),
-    "a score too many": (lambda d: d["result"]["scores"].append(0), "scores"),
+    "points": (lambda d: raise_first(d["result"]["points"]), "points"),
+    "a score too many": (lambda d: d["result"]["points"].append(0), "points"),
     "placements": (lambda d: d["result"]["placements"].reverse(), "placements"),
     "a placement": (lambda d: raise_first(d["result"]["placements"]), "placements"),
     "forfeits left out": (lambda d: d["result"]["forfeits"].clear(), "forfeits"),
@@ -313,8 +313,8 @@ def test_altered_records_are_refused_with_the_difference(name: str) -> None:
 
 def test_the_difference_names_both_sides() -> None:
     data = data_of()
-    right = list(data["result"]["scores"])
-    data["result"]["scores"] = [77, 78, 79]
+    right = list(data["result"]["points"])
+    data["result"]["points"] = [77, 78, 79]
     with pytest.raises(InvalidRecord) as caught:
         verify(GameRecord.from_json(text_of(data)))
     for number in (77, *right):

@@ -85,7 +85,7 @@ def test_a_whole_game_is_told_in_lines() -> None:
             game.decide(question.legal[-1])
         end = end_of(game, "g", 1)
         (line,) = objects(pb.PlayResponse.FromString(wire.result_message(end, game.events)))
-        assert (line["scores"], line["seed"]) == (list(end.points), game.seed.hex())
+        assert (line["points"], line["seed"]) == (list(end.points), game.seed.hex())
         assert line["placements"] == list(end.placements)
         assert line["values"] == list(game.state.values[1:])
         assert [*line["events"], {}][:-1] == game.events_for(1, 0)[:-1]

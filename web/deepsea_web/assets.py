@@ -374,7 +374,7 @@ class PageGame:
         best_first = sorted(range(len(placements)), key=lambda seat: placements[seat])
         return ", ".join(
             f"{placements[seat]}. {seats[seat]['name']} "
-            f"({SEAT_LETTERS[seat]}) {result['scores'][seat]}"
+            f"({SEAT_LETTERS[seat]}) {result['points'][seat]}"
             for seat in best_first
         )
 

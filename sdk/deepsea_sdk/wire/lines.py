@@ -200,7 +200,7 @@ def _result_object(message: pb.GameResult) -> dict[str, object]:
         "type": "end",
         "game_id": end.game_id,
         "is_void": end.is_void,
-        "scores": end.points,
+        "points": end.points,
         "placements": end.placements,
         "forfeits": [forfeit._asdict() for forfeit in end.forfeits],
         "seed": end.seed.hex(),

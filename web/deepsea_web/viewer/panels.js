@@ -18,10 +18,10 @@ export function badge(seat) {
 
 /** Who won, and everybody's points. */
 export function standing(game) {
-  const { placements, scores, forfeits } = game.result;
+  const { placements, points, forfeits } = game.result;
   const order = placements.map((_, seat) => seat).sort((a, b) => placements[a] - placements[b]);
   return order.map((seat, index) => [index ? ", " : "", `${placements[seat]}. `, h("b", {}, game.seats[seat].name),
-    ` (${letterOf(seat)}) ${scores[seat]}`, forfeits.some((one) => one.seat === seat) ? " forfeited" : ""]);
+    ` (${letterOf(seat)}) ${points[seat]}`, forfeits.some((one) => one.seat === seat) ? " forfeited" : ""]);
 }
 
 /** A time in words. */
