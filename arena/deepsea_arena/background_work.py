@@ -207,9 +207,9 @@ class TaskLoop(Generic[_Lease]):
         self._stop.ring()
 
     def close(self) -> None:
-        """End the worker, and give the lease back.
+        """End the worker process, and give the lease of its task back.
 
-        If the store is unavailable, the lease runs out instead.
+        If the store is unavailable, report that; the lease then runs out by itself.
         """
         self._workers.close()
         try:

@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 from deepsea_arena.documents import DocumentError
 from deepsea_arena.ladder_analyses import document_of
 from deepsea_arena.seasons import SeasonInfo, find_season, season_info
-from deepsea_arena.standings import eligible, listed, standing_lines
+from deepsea_arena.standings import listed, standing_lines, standings_candidates
 from deepsea_arena.weaknesses import Deviation, Weaknesses, find_weaknesses
 from deepsea_bundle import names
 from deepsea_ladder.accounts import Caller
@@ -320,7 +320,9 @@ def bot_profile(
     season = find_season(store, season_name)
     bot, versions = store.bots.with_versions(name)
     version_ids = [known.id for known in versions]
-    entries = {entry.version.id: entry for entry in eligible(store, season, version_ids)}
+    entries = {
+        entry.version.id: entry for entry in standings_candidates(store, season, version_ids)
+    }
     chosen = bot.current
     if version is None and season.closed_at is not None:
         for candidate in versions:  # the newest last

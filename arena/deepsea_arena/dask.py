@@ -350,11 +350,7 @@ class DaskWorkers:
 
         Raises WorkerError if there are no workers, none will come, and all events were returned.
         """
-        # Cleared before the queue is emptied, so that a later post rings again.
-        self._bell.clear()
-        while not self._callbacks.empty():
-            callback = self._callbacks.get()
-            callback()
+        self._call_posted()
         now_s = self._clock.now_us() / 1_000_000
         if now_s >= self._next_survey_s and self._end_reason is None:
             self._next_survey_s = now_s + self._times.survey
@@ -368,6 +364,14 @@ class DaskWorkers:
             self._end_reason = f"has no worker that can play: {reasons[0] if reasons else hint}"
         if self._end_reason is not None and not self._events:
             raise WorkerError(f"the scheduler at {self._address} {self._end_reason}")
+
+    def _call_posted(self) -> None:
+        """Call the functions that were posted for this thread."""
+        # Cleared before the queue is emptied, so that a later post rings again.
+        self._bell.clear()
+        while not self._callbacks.empty():
+            callback = self._callbacks.get()
+            callback()
 
     def _survey(self) -> None:
         """Ask the scheduler for its workers: set up the new ones, remove those that have left."""

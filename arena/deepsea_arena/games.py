@@ -9,7 +9,6 @@ table; an export writes numbers so that reading them gives the same bits.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -131,18 +130,19 @@ CSV_COLUMNS = (
 
 
 def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """Yield the chain of a season, or of all seasons, the oldest first.
+    """Yield the export of a season, or of all seasons, as lines of JSON; the oldest season first.
 
-    See `deepsea_ladder.export` for the lines. A season with a damaged part is left out whole, since
-    a part of its chain cannot be followed to a head. Raises StoreDamaged after the last season that
-    can be read.
+    A damaged season is left out whole, since nobody could verify a part of its chain. If there is
+    one, raise StoreDamaged after the last season that can be read. See `deepsea_ladder.export` for
+    the lines.
     """
     seasons = store.seasons.all() if season_name is None else [store.seasons.get(season_name)]
     damage = [*store.seasons.damage_lines()] if season_name is None else []
     for season in seasons:
         try:
-            # A first pass reads the whole season, so that no line of a damaged one is yielded.
-            deque(export_lines(store, season), maxlen=0)
+            # A first pass only reads the season, so that no line of a damaged one is yielded.
+            for _line in export_lines(store, season):
+                pass
         except StoreDamaged as error:
             damage.append(str(error))
         else:
@@ -152,20 +152,17 @@ def json_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
 
 
 def csv_lines(store: Store, season_name: str | None = None) -> Iterator[str]:
-    """Yield the header, and then a line of CSV for each seat of each game that can be read.
+    """Yield the games of a season, or of all, as CSV: a header, and a line for each seat of a game.
 
-    Raises StoreDamaged after the last game if one cannot be read.
+    Games that cannot be read are left out. If there is one, raise StoreDamaged after the last game.
     """
     season = None if season_name is None else store.seasons.get(season_name)
-    games = store.history.lines(season)
-    yield from documents.csv_lines(
-        (
-            to_object(game) | {"seat": index} | to_object(seat)
-            for game in games
-            for index, seat in enumerate(game.seats)
-        ),
-        CSV_COLUMNS,
+    rows = (
+        to_object(game) | {"seat": index} | to_object(seat)
+        for game in store.history.lines(season)
+        for index, seat in enumerate(game.seats)
     )
+    yield from documents.csv_lines(rows, CSV_COLUMNS)
 
 
 @lru_cache(maxsize=16)
@@ -269,7 +266,10 @@ class PersonGameReport(Struct, frozen=True):
 
 
 def person_game_line(game: PersonGame) -> PersonGameLine:
-    """Return a person's game as a line of a list, without its course."""
+    """Return the line of a person's game in a list of games, without its decisions and record."""
+    placement = None
+    if game.record:
+        placement = read_record(game.record).placements[game.seat]
     return PersonGameLine(
         game_id=game.game_id,
         season=game.season.name,
@@ -281,7 +281,7 @@ def person_game_line(game: PersonGame) -> PersonGameLine:
         presence=game.presence,
         reason=game.reason,
         created_at=utc_time(game.created_at),
-        placement=read_record(game.record).placements[game.seat] if game.record else None,
+        placement=placement,
     )
 
 

@@ -225,17 +225,15 @@ _STEP_TIMEOUT_S = 900.0
 def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
     """Have a worker analyse a game, and store the document, or the reason why there is none."""
     store, analyses = loop.store, loop.store.analyses
-
-    def store_result() -> None:
-        # If an earlier try was stored and its answer lost, the lease has ended: nothing happens.
-        analyses.finish(lease, result.policy, result.document, store.settings.limits())
-
     try:
         task = AnalyseGame(lease.record, settings_from(lease.settings))
         result = cast(Analysed, loop.answer(lease, task, quiet=_STEP_TIMEOUT_S))
         if result.problem:
             raise AnalysisError(result.problem)
-        loop.retry(store_result)
+        # `finish` does nothing if it is called again, because an earlier answer was lost.
+        loop.retry(
+            lambda: analyses.finish(lease, result.policy, result.document, store.settings.limits())
+        )
     except (DocumentError, AnalysisError) as error:
         reason = str(error)
         loop.retry(lambda: analyses.reject(lease, reason))
@@ -334,7 +332,7 @@ def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
     played = cast(PlayedOn, answer)  # the answer of `person_worker`
 
     def store_step() -> None:
-        # If an earlier try was stored and its answer lost, the lease has ended: nothing happens.
+        # Does nothing if it is called again, because an earlier answer of the store was lost.
         person_games = loop.store.person_games
         if played.record:
             person_games.finish(lease, played.record)

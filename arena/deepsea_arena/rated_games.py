@@ -116,7 +116,7 @@ class RatedGamePlayer:
         A request to stop ends the game, and the worker process with it.
         """
         if self._folders.has_lost(version.digest for version in job.seats):
-            # Somebody has deleted the files of a bot here: a new worker fetches them again.
+            # A cleaner of /tmp has removed files of a bot: another worker takes over.
             self._link.leave()
         try:
             return self._runner.run(self._play(job))
@@ -147,10 +147,10 @@ class RatedGamePlayer:
         game = Game(season.rules, len(seats), job.seed)
         refereed = RefereedGame(game, job.game_id, TimeControl.parse(season.clock), seats)
         refereed.is_public = True
-        bots = self._line_up(job)
+        bots = self._keys_and_pools(job)
         keys = [key for key, _ in bots]
         try:
-            line_up = self._bots.seat(bots, season.limits.memory_mib * MIB)
+            line_up = self._bots.line_up(bots, season.limits.memory_mib * MIB)
             with line_up.table(job.seed) as slots:
                 played = await play_game(refereed, line_up, slots, suspects=suspects(job))
         except Exception as error:  # noqa: BLE001  (whatever it is, it is no bot's fault)
@@ -187,18 +187,18 @@ class RatedGamePlayer:
 
     async def _prepare(self, job: Job) -> None:
         """Start the missing bots of a job one by one, which disturbs the present game less."""
-        for key, make in self._line_up(job):
+        for key, make in self._keys_and_pools(job):
             with suppress(Exception):  # the error comes again in the game, and is reported
                 await self._bots.prepare(key, make)
 
-    def _line_up(self, job: Job) -> list[tuple[Hashable, StartPool]]:
+    def _keys_and_pools(self, job: Job) -> list[tuple[Hashable, StartPool]]:
         """Return, for each seat of a job, the key of its bot and a function that makes its pool."""
         season = job.season
-        line_up: list[tuple[Hashable, StartPool]] = []
+        keys_and_pools: list[tuple[Hashable, StartPool]] = []
         for version in job.seats:
             key = _bot_key(season, version)
-            line_up.append((key, partial(self._pool, season, version, key)))
-        return line_up
+            keys_and_pools.append((key, partial(self._pool, season, version, key)))
+        return keys_and_pools
 
     def _pool(self, season: Season, version: BotVersion, key: Hashable) -> BotPool:
         """Return a pool for a version's bot, which was perhaps read before."""
@@ -343,7 +343,7 @@ class RunningBots:
             return
         await self._running(key, make).pool.start_early(0)
 
-    def seat(self, bots: Sequence[tuple[Hashable, StartPool]], reserve: int) -> LineUp:
+    def line_up(self, bots: Sequence[tuple[Hashable, StartPool]], reserve: int) -> LineUp:
         """Make the line-up of a game; `play_game` starts those of its bots that do not run yet.
 
         bots     for each seat the key of its bot, and the function that makes the bot's pool

@@ -39,7 +39,7 @@ from deepsea_arena.tasks import (
     VoidOutcome,
     game_seconds,
 )
-from deepsea_arena.tournaments import for_runner
+from deepsea_arena.tournaments import next_for_runner
 from deepsea_arena.workers import JobWorkers, MakePool
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import (
@@ -310,21 +310,31 @@ class Runner:
 
         Return False if no worker was free, or one has left before its job.
         """
-        # Each free worker is named by the rotation of its last job.
-        free_workers = self.pool.free()
+        last_rotations = self.pool.free()  # one for each free worker; see `_claim`
+        has_free_worker = bool(last_rotations)
         if not self._may_start_games():
-            return bool(free_workers)
-        needed_workers = free_workers[: self._games_to_start()]
-        if not needed_workers:
-            return bool(free_workers)
-        jobs = self._claim(needed_workers)
-        if self._paused:
-            return True
-        missing_jobs = len(needed_workers) - len(jobs)
-        if missing_jobs > 0 and self._add_jobs(missing_jobs):
-            jobs += self._claim(needed_workers[len(jobs) :])
-        has_started = [self._start(job) for job in jobs]
-        return all(has_started)
+            return has_free_worker
+        jobs = self._lease_jobs(last_rotations[: self._games_to_start()])
+        for job in jobs:
+            if not self._start(job):
+                has_free_worker = False
+        return has_free_worker
+
+    def _lease_jobs(self, last_rotations: Sequence[int | None]) -> list[Job]:
+        """Lease a job for each of some free workers, and add jobs if the queue has too few.
+
+        Return fewer jobs, or none, if the season is paused or has no more games. See `_claim` for
+        the argument.
+        """
+        if not last_rotations:
+            return []
+        jobs = self._claim(last_rotations)
+        missing_jobs = len(last_rotations) - len(jobs)
+        if self._paused or missing_jobs == 0:
+            return jobs
+        if self._add_jobs(missing_jobs):
+            jobs += self._claim(last_rotations[len(jobs) :])
+        return jobs
 
     def _may_start_games(self) -> bool:
         """Return True unless the run is ending, or pauses after trouble of this machine."""
@@ -615,7 +625,7 @@ def run(
         given_up: set[int] = set()  # ids of tournaments' seasons
 
         def next_tournament() -> StoredSeason | None:
-            return None if play_tournament is None else for_runner(store, given_up)
+            return None if play_tournament is None else next_for_runner(store, given_up)
 
         def gives_way() -> bool:
             return next_tournament() is not None

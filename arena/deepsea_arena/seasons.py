@@ -138,24 +138,26 @@ def _missing_packages(packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_season(store: Store, name: str | None) -> StoredSeason:
-    """Return the season of that name, or without a name the one that pages show.
+    """Return the season of that name; None takes the open season, or else the newest one.
 
-    This is the open season that is no tournament's. If none is open, it is the newest one. Raises
-    UserError if several are open, NotOnLadder if there is no such season.
+    Seasons of tournaments do not count as open. Raises UserError for None if several seasons are
+    open, NotOnLadder if there is no such season, StoreDamaged if it cannot be read.
     """
     seasons = store.seasons.all()
     if name is not None:
         by_name = {season.name: season for season in seasons}
-        return by_name.get(name) or store.seasons.get(name)  # raises NotOnLadder if there is none
+        # A season that is missing may be damaged: `get` raises the right error.
+        return by_name.get(name) or store.seasons.get(name)
     if not seasons:
-        for damage in store.seasons.damage_lines():
-            raise StoreDamaged(damage)
+        damage = store.seasons.damage_lines()
+        if damage:
+            raise StoreDamaged(damage[0])
         raise NotOnLadder("this ladder has no season: open one with `ladder season NAME`")
     opened = open_seasons(seasons)
     if len(opened) > 1:
         names = ", ".join(season.name for season in opened)
         raise UserError(f"several seasons are open: name one of {names} with --season")
-    return (opened or seasons)[-1]
+    return opened[0] if opened else seasons[-1]
 
 
 def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
@@ -164,9 +166,10 @@ def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
 
 
 def season_settings(season: Season) -> Season:
-    """Return settings for a season of rated games.
+    """Return the settings of a season in the form in which it is opened for rated games.
 
-    Seat A begins in them, and the clock and the packages were checked.
+    Seat A always begins, and the clock and the packages are checked and written in one way. Raises
+    an error for a clock or a package that makes no sense.
     """
     return structs.replace(
         season,
@@ -189,13 +192,16 @@ def _checked_packages(packages: Sequence[str]) -> tuple[str, ...]:
 
 
 def seat_a_begins(rules: RuleSet) -> RuleSet:
-    """Return the same rules with seat A beginning, since each bot of a rotation sits there once.
+    """Return rules like these by which seat A begins each game, instead of a roll of the dice.
 
-    A roll-off for the first turn would only add luck. The name of the rules says so in records.
+    Each bot of a rotation sits in seat A once, so that a roll would only add luck. The name of a
+    preset gets an addition that says so.
     """
     if rules.first_player == "seat_a":
         return rules
-    name = f"{rules.name}{_SEAT_A}" if rules.name in PRESETS else rules.name
+    name = rules.name
+    if name in PRESETS:
+        name += _SEAT_A
     return replace(rules, name=name, first_player="seat_a")
 
 
@@ -211,46 +217,57 @@ def open_season(
     submissions_until: datetime | None = None,
     by: Actor = MACHINE,
 ) -> SeasonInfo:
-    """Open a season and return its facts.
+    """Open a season, and return its public facts.
 
-    fresh              returns its seed; None draws a random one
-    submissions_until  deadline after which the ladder takes in no bots for the season
+    fresh              returns the season's secret seed; None draws a random one
+    submissions_until  deadline after which the ladder takes in no bots for the season; None: none
     by                 the person or program that opens it, for the audit log
     """
     if fresh is None:
-        from deepsea_sdk.entropy import fresh_seed  # the whole SDK comes with it
+        # Imported only here, since it loads the whole SDK.
+        from deepsea_sdk.entropy import fresh_seed
 
         fresh = fresh_seed
     deadline_ms = None if submissions_until is None else milliseconds(submissions_until)
-    return season_info(
-        store.seasons.open(settings, fresh(), submissions_until=deadline_ms, actor=by)
-    )
+    stored = store.seasons.open(settings, fresh(), submissions_until=deadline_ms, actor=by)
+    return season_info(stored)
 
 
 def close_season(
     store: Store, name: str, by: Actor = MACHINE, *, at_once: bool = True
 ) -> ClosedSeason:
-    """Close a season: it gets no more games, and those that are being played still count.
+    """Close a season, so that no more of its games are started; those under way still count.
 
-    at_once  False first takes in no more bots and waits for those that were submitted, so that
-             nobody keeps the rank of a former version by replacing it at the end
+    at_once  True closes it now. False first ends its submissions, and closes it only if no bot has
+             games to come: an author must not keep the rank of a former version by replacing it
+             just before the end. The result then has what the season waits for.
+    by       the person or program that closes it, for the audit log
     """
     if not at_once:
-        bots, submissions = store.seasons.end_submissions(name, by)
-        if bots or submissions:
-            games = max(1, store.seasons.get(name).settings.pairing.provisional_games)
-            unfinished = Unfinished(tuple(bots), games, submissions)
+        unfinished = _end_submissions(store, name, by)
+        if unfinished is not None:
             return ClosedSeason(name, seed=None, in_play=0, unfinished=unfinished)
     store.seasons.close(name, by)
-    take_back(store)  # games of runs that were killed are not being played
+    # Games of runs that were killed are not under way any more. Without them the season may be
+    # complete: closing it again tells that, and reveals its seed.
+    take_back(store)
     seed, in_play = store.seasons.close(name)
     return ClosedSeason(name, seed, in_play)
 
 
-def missing_sandbox(isolation: Isolation) -> str | None:
-    """Return why this machine cannot play a season with this isolation, and a remedy.
+def _end_submissions(store: Store, name: str, by: Actor) -> Unfinished | None:
+    """Take in no more bots for a season, and return what it has to wait for; None for nothing."""
+    bots, submissions = store.seasons.end_submissions(name, by)
+    if not bots and not submissions:
+        return None
+    provisional_games = store.seasons.get(name).settings.pairing.provisional_games
+    return Unfinished(tuple(bots), max(1, provisional_games), submissions)
 
-    Return None if it can.
+
+def isolation_trouble(isolation: Isolation) -> str | None:
+    """Return why this machine cannot play a season with this isolation, with a remedy.
+
+    Return None if it can play it.
     """
     if isolation == "process":
         return None
@@ -269,7 +286,10 @@ def own_cgroups() -> str:
 
 
 def without_cgroups(isolation: Isolation) -> str | None:
-    """Return how this machine times bots for lack of control groups; None if it lacks none."""
+    """Return a note that this machine lacks control groups, and how bots are timed without them.
+
+    Return None if it lacks none, or if the isolation needs none.
+    """
     if isolation == "process":
         return None
     from deepsea_referee.sandbox.cgroup import hierarchies
@@ -278,7 +298,7 @@ def without_cgroups(isolation: Isolation) -> str | None:
     missing = groups.missing()
     if not missing:
         return None
-    charge = ""
+    timing = ""
     if not groups.counts_cpu:  # `rated_games.hosting` takes the wall clock then
-        charge = "bots are charged the wall time, also while others use the CPUs; "
-    return f"no control groups here for {', '.join(missing)}: {charge}see `deepsea-referee doctor`"
+        timing = "bots are charged the wall time, also while others use the CPUs; "
+    return f"no control groups here for {', '.join(missing)}: {timing}see `deepsea-referee doctor`"

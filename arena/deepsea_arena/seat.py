@@ -44,6 +44,7 @@ from deepsea_rules.position import position_text
 from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
+from deepsea_rules.state import GameState
 from deepsea_rules.view import view_for
 from deepsea_sdk.bot import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
@@ -53,7 +54,7 @@ YOU = "you"
 """The person's name on the page of its seat."""
 THINKING = "the coach is looking at it"
 """The note that is shown while the coach computes a hint."""
-PICKS = 64
+MOST_CHOICES = 64
 """Upper bound of the choices that one decision takes.
 
 The number of a question is the number of its decision times this, plus the choices made so far.
@@ -96,19 +97,25 @@ class SeatDocument(TypedDict):
     """The reason why the page does not change any more; "" while it may."""
 
 
-def choosing_of(game: PersonGame, played: Game | None = None) -> tuple[int, ChoiceDialog] | None:
-    """Return the number of the question that waits for the person, and its choices.
+def open_question(
+    game: PersonGame, replayed: Game | None = None
+) -> tuple[int, ChoiceDialog] | None:
+    """Return the number of the question that waits for the person's answer, and its choices.
 
-    Return None if no question waits. `played` is the replayed game, if the caller has it.
+    Return None if no question waits. `replayed` is the game up to now, if the caller has it.
+
+    An answer may take several choices, such as the units of an order one by one. The dialog has
+    those that the person has made, and each of them changes the number.
     """
     if game.state is not TaskState.ASKED:
         return None
-    view = (played or _replayed(game)).view(game.seat)
-    choosing = ChoiceDialog(view)
-    picks = (game.answer or "").split()
-    for pick in picks:
-        choosing.choose(pick)
-    return len(game.decisions) * PICKS + len(picks), choosing
+    view = (replayed or _replay(game)).view(game.seat)
+    dialog = ChoiceDialog(view)
+    choices_made = (game.answer or "").split()
+    for choice in choices_made:
+        dialog.choose(choice)
+    number = len(game.decisions) * MOST_CHOICES + len(choices_made)
+    return number, dialog
 
 
 def seat_document(
@@ -156,78 +163,83 @@ def seat_document(
 
 
 def _add_end(document: SeatDocument, record: GameRecord, seat: int) -> None:
-    """Fill in the course of a game that is over, as the seat saw it, and the final table."""
+    """Add the frames of a game that is over, as the seat saw them, and the lines of its result.
+
+    Players have the names that they have in the document, such as "you".
+    """
     names = document["names"]
-    seats = [
+    renamed_seats = [
         record_seat._replace(name=name)
         for record_seat, name in zip(record.seats, names, strict=True)
     ]
-    seat_frames = frames(replace(record, seats=tuple(seats)), seat)["frames"]
-    table = narration.tell_end(Result(record.points, record.placements), names)
+    seat_frames = frames(replace(record, seats=tuple(renamed_seats)), seat)["frames"]
     # The page of a seat needs no other keys of a frame.
     keys: tuple[Literal["t", "p", "dice", "say"], ...] = ("t", "p", "dice", "say")
     document["frames"] = [{key: frame[key] for key in keys} for frame in seat_frames]
-    document["table"] = list(table)
+    document["table"] = list(narration.tell_end(Result(record.points, record.placements), names))
 
 
 def _add_course(document: SeatDocument, game: PersonGame) -> None:
-    """Fill in the course of a game under way, as the seat saw it, and the question."""
-    played = _replayed(game)
-    document["frames"] = [
-        {
-            "t": moment.turn,
-            "p": position_text(view_for(moment.state, game.seat), moment.known),
-            "dice": moment.dice,
-            "say": moment.lines,
-        }
-        for moment in narration.moments(
-            played, lambda state: view_for(state, game.seat).known, game.seat
+    """Add the frames of a game under way, as the person's seat saw them, and the open question."""
+    replayed = _replay(game)
+
+    def values_known_in(state: GameState) -> Mapping[int, int]:
+        return view_for(state, game.seat).known
+
+    for moment in narration.moments(replayed, values_known_in, game.seat):
+        position = position_text(view_for(moment.state, game.seat), moment.known)
+        document["frames"].append(
+            {"t": moment.turn, "p": position, "dice": moment.dice, "say": moment.lines}
         )
-    ]
-    question = choosing_of(game, played)
-    if question is not None:
-        number, choosing = question
-        view = played.view(game.seat)
-        assert view.kind is not None
-        document["asked"] = {
-            "id": number,
-            "words": QUESTIONS[view.kind],
-            "choices": [choice._asdict() for choice in choosing.offered],
-            "rules": rules_of(view),
-        }
-        document["note"] += choosing.note
+    question = open_question(game, replayed)
+    if question is None:
+        return
+    number, dialog = question
+    view = replayed.view(game.seat)
+    assert view.kind is not None
+    document["asked"] = {
+        "id": number,
+        "words": QUESTIONS[view.kind],
+        "choices": [choice._asdict() for choice in dialog.offered],
+        "rules": rules_of(view),
+    }
+    document["note"] += dialog.note
 
 
-def _replayed(game: PersonGame) -> Game:
-    """Return the game up to the person's next decision, or to a decision of a bot."""
-    played = Game(game.ruleset, len(game.names), game.seed)
-    played.pending()
+def _replay(game: PersonGame) -> Game:
+    """Return a person's game with its stored decisions played, up to the next decision."""
+    replayed = Game(game.ruleset, len(game.names), game.seed)
+    replayed.pending()  # plays what needs no decision
     for decision in game.decisions:
-        played.decide(*decision[1:])
-        played.pending()
-    return played
+        replayed.decide(decision.action, decision.us, decision.fault, decision.came)
+        replayed.pending()
+    return replayed
 
 
 def _presence_note(game: PersonGame) -> list[str]:
-    """Return lines for the person about absence and failed steps; none if the game is over."""
+    """Return lines for the person about an absence, or about a failure of the runner.
+
+    A game that is over has none.
+    """
     if game.state.is_final:
         return []
-    lines = {
-        Presence.SILENT: ["you were silent: default actions are played until you answer"],
-        Presence.LEFT: ["you left: default actions are played"],
-    }.get(game.presence, [])
+    lines = []
+    if game.presence is Presence.SILENT:
+        lines.append("you were silent: default actions are played until you answer")
+    elif game.presence is Presence.LEFT:
+        lines.append("you left: default actions are played")
     if game.reason:
-        lines = [*lines, "a step failed and is tried again; nothing of the game is lost"]
+        lines.append("a step failed and is tried again; nothing of the game is lost")
     return lines
 
 
 def judgement(analysis: GameAnalysis, seat: int) -> dict[str, Any]:
-    """Return the field `judged`: what the seat's decisions lost in words, and the worst of them.
+    """Return the field `judged` of a seat's document: a sentence, and the worst decisions.
 
-    Each of the worst has its `turn`, `dive`, `position`, the action `played`, a `better` one, and
-    what it `lost` in placement score.
+    The sentence says what the seat's decisions lost. `position` of a decision is what the seat saw,
+    `better` the best action, and `lost` a difference in placement score.
     """
-    decisions = [
+    worst_decisions = [
         {
             "turn": decision.turn,
             "dive": decision.judged.dive,
@@ -238,7 +250,7 @@ def judgement(analysis: GameAnalysis, seat: int) -> dict[str, Any]:
         }
         for decision in worst(analysis)
     ]
-    return {"words": in_words(analysis, seat), "worst": decisions}
+    return {"words": in_words(analysis, seat), "worst": worst_decisions}
 
 
 # -------------------------------------------------------------------------- the person of a match
@@ -305,7 +317,7 @@ class StoredPerson:
         self._fields: dict[str, Any] = {}
         """Fields of the seat's document that the store does not have."""
         self._events = 0
-        """Number of questions and ends of games so far, for which `settle` waits."""
+        """Number of questions and ends of games so far; `settle` waits for the next one."""
         self._deciding = threading.Lock()
         """Held while a decision is awaited, and while the end of a game is stored."""
         self._changed = threading.Condition()
@@ -318,7 +330,10 @@ class StoredPerson:
     # ------------------------------------------------------------------------- called by the match
 
     def store_new(self, game: RefereedGame, seat: int) -> None:
-        """Store a game that begins. The first game is stored before its bots have started."""
+        """Store a new game of the match, with the person in this seat, and show it on the page.
+
+        The command of the match calls this for the first game, before its bots have started.
+        """
         bot_names = [name for other, name in enumerate(game.names) if other != seat]
         self._games.begin(
             [self._versions[name] for name in bot_names],
@@ -334,7 +349,8 @@ class StoredPerson:
         self._lease = self._games.claim(OWNER, LEASE_S)
         with self._changed:
             self._number += 1
-            self.game_id, self._requested = game.game_id, ""
+            self.game_id = game.game_id
+            self._requested = ""
             self._fields = {
                 "game": self._number,
                 "names": [one_line(name, LONGEST_NAME) for name in game.names],
@@ -342,7 +358,7 @@ class StoredPerson:
             self._ring()
 
     def begin(self, game: RefereedGame, seat: int) -> None:
-        """Take in the game that begins; store it unless that was done."""
+        """Prepare for the decisions of a game that begins, and store it if it is not stored yet."""
         if game.game_id != self.game_id:
             self.store_new(game, seat)
         self._game = game
@@ -354,32 +370,36 @@ class StoredPerson:
         self._set(note=[why])
 
     def decide(self, request: PersonRequest) -> str | None:
-        """Store the question, wait until the page stores an answer, and return the action.
+        """Put a question to the person, wait for the answer on the page, and return the action.
 
-        Return None if the answer is not needed any more. For a person who has left, return the
-        default action.
+        Return None if the match does not need the answer any more. For a person who has left,
+        return the default action.
         """
-        with self._deciding:  # the decision before, if it came too late, may still be ending
+        # Another thread may still be ending the former decision, whose answer came too late.
+        with self._deciding:
             if self.away:
                 return request.view.legal[0]
             assert self._game is not None
-            limit_us = sum(request.time_left)
-            has_limit = request.time_left != NO_CLOCK
-            self._due_us = self._clock.now_us() + limit_us if has_limit else None
+            self._due_us = None
+            if request.time_left != NO_CLOCK:
+                self._due_us = self._clock.now_us() + sum(request.time_left)  # budget and bank
             try:
                 return self._await_answer(request, self._game.game.decisions)
             finally:
                 self._due_us = None
-                if request.is_wanted():
+                if request.is_wanted():  # otherwise the note says why the decision has ended
                     self._set(note=[])
 
     # ------------------------------------------------------- called by the command of the match
 
     def over(self, game: int, record: GameRecord, place: int, *, judging: bool, more: bool) -> None:
-        """Store the record of a game that is over, and show its end.
+        """Store the record of a game that is over, and show its end on the page.
 
-        judging  True if its decisions are being judged, which a request for the next game skips
+        judging  True if the person's decisions are being judged; a request for the next game ends
+                 that
         more     True if another game can follow
+
+        The page needs neither the number of the game nor the person's placement.
         """
         with self._deciding:  # a decision that came too late may still give its lease back
             assert self._lease is not None
@@ -399,11 +419,14 @@ class StoredPerson:
         self._set(judging=False, judged=None if analysis is None else judgement(analysis, seat))
 
     def wait_for_next(self) -> None:
-        """Wait until the person wants another game or leaves, or no other game can follow."""
+        """Wait until the person requests the next game or leaves.
+
+        Return at once if no other game can follow, or if all waiting has to end.
+        """
         with self._changed:
-            while self._fields.get("more") and not (self.interrupted or self.dropped):
-                if self._requested == "next":
-                    break
+            while self._fields.get("more"):
+                if self.interrupted or self.dropped or self._requested == "next":
+                    return
                 self._changed.wait()
 
     def interrupt(self) -> None:
@@ -426,36 +449,39 @@ class StoredPerson:
     # -------------------------------------------------------------- called by the ladder's service
 
     def fields(self, game_id: str) -> Mapping[str, Any]:
-        """Return the fields of the seat's document that the store does not have.
+        """Return the fields of the seat's document that are not in the store.
 
-        Return none for a game that is not the present one.
+        Return no fields for a game that is not the present one.
         """
         with self._changed:
             if game_id != self.game_id:
                 return {}
-            left_us = None if self._due_us is None else max(0, self._due_us - self._clock.now_us())
+            left_us = None
+            if self._due_us is not None:
+                left_us = max(0, self._due_us - self._clock.now_us())
             return {**self._fields, "left_us": left_us}
 
     def request(self, game_id: str, what: str) -> None:
-        """Take in a request of the person: a "hint", or the "next" game.
+        """Pass a request of the person to the match: `what` is a "hint", or the "next" game.
 
-        For the next game wait until it has begun. Raises PersonGameError if the request is not
-        possible now.
+        For the next game wait until it has begun, or the match is over. Raises PersonGameError if
+        the page does not offer the request any more.
         """
+        is_next_game = what == "next"
         with self._changed:
-            is_offered = self._fields.get("hints" if what == "hint" else "more")
+            is_offered = self._fields.get("more" if is_next_game else "hints")
             if game_id != self.game_id or not is_offered:
                 raise PersonGameError(f"the {what} cannot be had now: load the page again")
             self._requested = what
-            self.skips = what == "next"
+            self.skips = is_next_game
             self._ring()
-            if what == "next":
+            if is_next_game:
                 self._changed.wait_for(lambda: self.game_id != game_id or self._is_over, NEXT_S)
 
     def settle(self) -> None:
-        """Make the match look for a stored answer now.
+        """Wake the match after the page has stored an answer, and wait for its next question.
 
-        Wait until it has its next question, or the game is over.
+        Return also when the game is over, and at the latest after `SETTLE_S` seconds.
         """
         with self._changed:
             events_before = self._events
@@ -489,7 +515,8 @@ class StoredPerson:
             if not request.is_wanted() or self.interrupted or self.dropped:
                 self._take_back(request, len(decisions_before))
                 return None
-            if not self._gives_hint(request):
+            has_shown_hint = self._show_hint_if_requested(request)
+            if not has_shown_hint:
                 with self._changed:
                     self._changed.wait_for(lambda: self._has_news, LOOK_S)
         # The game was void on the page's side: its person has dropped it.
@@ -503,17 +530,22 @@ class StoredPerson:
             self._has_news = False
         return self._games.get(game_id)
 
-    def _take_back(self, request: PersonRequest, number: int) -> None:
-        """End the stored question with the default action, and lease the game again.
+    def _take_back(self, request: PersonRequest, decisions_before: int) -> None:
+        """End a question that the match needs no answer to any more, and lease the game again.
 
-        `number` is the number of decisions before it.
+        The stored question gets the default action as its answer. `decisions_before` is the number
+        of decisions before it.
         """
-        with suppress(PersonGameError):  # the person has just answered, too late
-            self._games.answer(self.game_id, number, request.view.legal[0])
+        default_action = request.view.legal[0]
+        with suppress(PersonGameError):  # the person has answered just now, too late
+            self._games.answer(self.game_id, decisions_before, default_action)
         self._lease = self._games.claim(OWNER, LEASE_S) or self._lease
 
-    def _gives_hint(self, request: PersonRequest) -> bool:
-        """Show a hint if one was requested. Return True if it was."""
+    def _show_hint_if_requested(self, request: PersonRequest) -> bool:
+        """Compute a hint and show it on the page, if the person has requested one.
+
+        Return False if not. It takes some seconds, while the page shows that the coach is at work.
+        """
         with self._changed:
             if self._requested != "hint":
                 return False

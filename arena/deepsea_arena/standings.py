@@ -207,7 +207,7 @@ def show_standings(
         entries = store.ratings.entries(season)
         shown = entries
     else:
-        entries = eligible(store, season)
+        entries = standings_candidates(store, season)
         shown = listed(store, season, entries)
     if best_of_author:
         shown = best_of_authors(shown)
@@ -222,39 +222,54 @@ def show_standings(
     )
 
 
-def eligible(
-    store: Store, season: StoredSeason, former: Collection[int] = ()
+def standings_candidates(
+    store: Store, season: StoredSeason, former_ids: Collection[int] = ()
 ) -> list[RatedVersion]:
-    """Return the versions from which `listed` chooses, and the former ones with these ids.
+    """Return the versions that may be in a season's standings; `listed` chooses among them.
 
-    In an open season these are the present versions of bots, in a closed one all that played in it.
+    In a closed season these are all versions that played in it. In an open one they are the present
+    version of each bot, and the former versions with the ids in `former_ids`.
     """
-    return store.ratings.entries(season, former if season.closed_at is None else None)
+    is_closed = season.closed_at is not None
+    return store.ratings.entries(season, None if is_closed else former_ids)
 
 
 def listed(
     store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
 ) -> list[RatedVersion]:
-    """Return the versions that the standings list.
+    """Return those of the candidates for a season's standings that are listed there.
 
-    In an open season these are the versions that get games. In a closed season they are the
-    versions that played in it, without bots that were taken out before its end; of a bot only the
-    newest one, unless former versions played on. If the season lists the best bot of each author,
-    the others are left out.
+    In an open season these are the versions that get games, in a closed one those that
+    `_final_versions` returns. If the season's settings ask for it, only the best one of each author
+    is listed.
     """
     if season.closed_at is None:
-        candidates = [entry for entry in entries if entry.takes_part(season.settings)]
+        listed_entries = [entry for entry in entries if entry.takes_part(season.settings)]
     else:
-        absent = taken_out(store, season)
-        candidates = [
-            entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in absent
-        ]
-        if not season.settings.pairing.former_versions:
-            newest: dict[str, RatedVersion] = {}
-            for entry in sorted(candidates, key=lambda entry: entry.version.number):
-                newest[entry.version.bot] = entry
-            candidates = list(newest.values())
-    return best_of_authors(candidates) if season.settings.best_of_author else candidates
+        listed_entries = _final_versions(store, season, entries)
+    if season.settings.best_of_author:
+        return best_of_authors(listed_entries)
+    return listed_entries
+
+
+def _final_versions(
+    store: Store, season: StoredSeason, entries: Sequence[RatedVersion]
+) -> list[RatedVersion]:
+    """Return the versions that count at the end of a closed season.
+
+    They have played in it, and their bots were not taken out before its end. If former versions did
+    not play on, only the newest version of each bot counts.
+    """
+    absent_bots = taken_out(store, season)
+    played = [
+        entry for entry in entries if entry.tally.games > 0 and entry.version.bot not in absent_bots
+    ]
+    if season.settings.pairing.former_versions:
+        return played
+    newest_of_bot: dict[str, RatedVersion] = {}
+    for entry in sorted(played, key=lambda entry: entry.version.number):
+        newest_of_bot[entry.version.bot] = entry  # replaces an older version
+    return list(newest_of_bot.values())
 
 
 def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
@@ -266,26 +281,26 @@ def best_of_authors(entries: Iterable[RatedVersion]) -> list[RatedVersion]:
 
 
 def taken_out(store: Store, season: StoredSeason) -> set[str]:
-    """Return the names of bots that are taken out.
+    """Return the names of the bots that are taken out: withdrawn, suspended or disabled.
 
-    For a closed season these are the bots that were taken out before its end.
+    For a closed season, return only those that were taken out before its end.
     """
-    return {
-        bot.name
-        for bot in store.bots.all()
-        if bot.state is not BotState.ACTIVE
-        and (season.closed_at is None or bot.changed_at <= season.closed_at)
-    }
+    absent_bots = set()
+    for bot in store.bots.all():
+        was_in_time = season.closed_at is None or bot.changed_at <= season.closed_at
+        if bot.state is not BotState.ACTIVE and was_in_time:
+            absent_bots.add(bot.name)
+    return absent_bots
 
 
 def _is_out(season: StoredSeason, entry: RatedVersion) -> bool:
-    """Return True if a version's bot was taken out.
+    """Return True if a version is missing from the standings since its bot was taken out.
 
-    In a closed season only a version that played in it counts.
+    A version that never played in a closed season is not missing.
     """
-    return entry.state is not BotState.ACTIVE and (
-        season.closed_at is None or entry.tally.games > 0
-    )
+    is_taken_out = entry.state is not BotState.ACTIVE
+    may_be_listed = season.closed_at is None or entry.tally.games > 0
+    return is_taken_out and may_be_listed
 
 
 def standing_lines(
@@ -294,23 +309,30 @@ def standing_lines(
     entries: Sequence[RatedVersion],
     recent_of: int | None = None,
 ) -> list[StandingLine]:
-    """Return the rows of these versions in the standings, the best first.
+    """Return the rows of the standings for these versions, the best first.
 
-    recent_of  id of the only version whose last games, and with them its trend, are read; None
-               reads those of all
+    A row has the trend of the version's last games. If `recent_of` is given, only the version with
+    that id has it, which is quicker.
     """
-    former = any(not entry.is_current for entry in entries)
-    recent = store.ratings.recent(season, RECENT_GAMES, recent_of, former=former)
-    return standings(entries, recent, pairing=season.settings.pairing)
+    has_former_versions = any(not entry.is_current for entry in entries)
+    recent_ratings = store.ratings.recent(
+        season, RECENT_GAMES, recent_of, former=has_former_versions
+    )
+    return standings(entries, recent_ratings, pairing=season.settings.pairing)
 
 
 def games_in_words(least_games: int, most_games: int | None) -> str:
-    """Return the numbers of games of an `OrderReport` in words that follow "about"."""
+    """Return how many games may settle the order of bots, in words that follow "about".
+
+    The arguments are the estimates of an `OrderReport`. `most_games` is None if there is no upper
+    one.
+    """
     if most_games is None:
         return f"at least {least_games:,} games, and some bots may be too close to tell"
     if most_games > least_games:
         return f"{least_games:,} to {most_games:,} games, fewer if bots differ"
-    return f"{least_games:,} game{'s' * (least_games != 1)}"
+    noun = "game" if least_games == 1 else "games"
+    return f"{least_games:,} {noun}"
 
 
 def order_report(
@@ -387,21 +409,26 @@ class UntilSettled:
 
 
 def pair_table(store: Store, season_name: str | None, *, start: int, size: int) -> PairTable:
-    """Return the results of bots of the standings against each other.
+    """Return a table with the results of some bots of a season against each other.
 
-    The table has at most `size` bots, which follow on the first `start` ones.
+    It leaves out the first `start` bots of the standings, and has at most `size` of the others.
     """
     season = find_season(store, season_name)
-    entries = listed(store, season, eligible(store, season))
-    ids = {(entry.version.bot, entry.version.number): entry.version.id for entry in entries}
-    lines = standing_lines(store, season, entries)
-    bots = tuple(lines[start : start + size])
-    versions = [ids[line.bot, line.version] for line in bots]
-    cells = store.sums.pairs(season, versions)
+    entries = listed(store, season, standings_candidates(store, season))
+    id_of_version = {
+        (entry.version.bot, entry.version.number): entry.version.id for entry in entries
+    }
+    all_rows = standing_lines(store, season, entries)
+    table_rows = tuple(all_rows[start : start + size])
+    version_ids = [id_of_version[row.bot, row.version] for row in table_rows]
+    results = store.sums.pairs(season, version_ids)
+    cells = tuple(
+        tuple(results.get((own_id, other_id)) for other_id in version_ids) for own_id in version_ids
+    )
     return PairTable(
         season=season_info(season),
-        bots=bots,
-        cells=tuple(tuple(cells.get((row, column)) for column in versions) for row in versions),
+        bots=table_rows,
+        cells=cells,
         start=start,
-        total=len(lines),
+        total=len(all_rows),
     )

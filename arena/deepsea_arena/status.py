@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from deepsea_arena.documents import Json, TableColumn, to_json, to_object
 from deepsea_arena.seasons import SeasonInfo, find_season, open_seasons, season_info
-from deepsea_arena.standings import eligible, listed
+from deepsea_arena.standings import listed, standings_candidates
 from deepsea_bundle import names
 from deepsea_ladder.accounts import AuditEntry, AuthorLine, AuthorState
 from deepsea_ladder.errors import PairingError, StoreError
@@ -149,24 +149,26 @@ def _selected_fields(rows: Sequence[object], fields: Sequence[str]) -> Json:
 
 
 def ladder_status(store: Store) -> LadderStatus:
-    """Return the queues, the leases and the troubles of a ladder."""
+    """Return the seasons, queues, leases and troubles of a ladder, for its operator."""
     bots, seasons = store.bots.all(), store.seasons.all()
     season_statuses = _season_statuses(store, seasons, bots)
     opened = open_seasons(seasons)
+    taken_out = [
+        TakenOutBot(bot.name, bot.state, bot.reason)
+        for bot in bots
+        if bot.state is not BotState.ACTIVE
+    ]
+    copies = [
+        Copy(version.signed_label, same_files_as=first_version.signed_label)
+        for first_version, *later_versions in store.bots.shared_files()
+        for version in later_versions
+        if version.author != first_version.author
+    ]
     return LadderStatus(
         store=str(store.database),
         bots=len(bots),
-        taken_out=tuple(
-            TakenOutBot(bot.name, bot.state, bot.reason)
-            for bot in bots
-            if bot.state is not BotState.ACTIVE
-        ),
-        copies=tuple(
-            Copy(version.signed_label, versions[0].signed_label)
-            for versions in store.bots.shared_files()
-            for version in versions
-            if version.author != versions[0].author
-        ),
+        taken_out=tuple(taken_out),
+        copies=tuple(copies),
         shown=opened[-1].name if opened else None,
         played=tuple(status.season.name for status in season_statuses if status.leased),
         seasons=season_statuses,
@@ -219,15 +221,16 @@ def upkeep(counts: LadderCounts) -> list[CheckResult]:
 
 
 def _disk_check(counts: LadderCounts) -> list[CheckResult]:
-    """Return the check that the disk has room for a backup; none for a database on a server."""
-    from deepsea_ladder.store.database import LEAST_FREE  # a client needs no database
+    """Return the check that the disk has room for a backup; no check for a database on a server."""
+    # Imported only here, since a client of a ladder needs no database.
+    from deepsea_ladder.store.database import LEAST_FREE
 
-    size, free = counts.store_bytes, counts.disk_free_bytes
-    if free is None:
+    ladder_bytes, free_bytes = counts.store_bytes, counts.disk_free_bytes
+    if free_bytes is None:
         return []
-    room = f"{size_in_words(free)} free beside a ladder of {size_in_words(size)}"
-    has_room = free >= max(size, LEAST_FREE) + MIB
-    finding = room if has_room else f"no room for a backup, {room}"
+    sizes = f"{size_in_words(free_bytes)} free beside a ladder of {size_in_words(ladder_bytes)}"
+    has_room = free_bytes >= max(ladder_bytes, LEAST_FREE) + MIB
+    finding = sizes if has_room else f"no room for a backup, {sizes}"
     remedy = "free some space, or move the ladder to another disk"
     return [CheckResult("disk", ok=has_room, needed=True, found=finding, remedy=remedy)]
 
@@ -248,20 +251,22 @@ def _backup_check(counts: LadderCounts) -> CheckResult:
 def _shortage_check(
     name: str, age_seconds: float | None, *, good: str, bad: str, remedy: str
 ) -> CheckResult:
-    """Return the check that bots have not lacked something lately.
+    """Return the check that no bot has lacked memory, or a CPU, in the last days.
 
-    `age_seconds` is the time since they lacked it last, None if they never did. `good` and `bad`
-    are the findings.
+    name         the name of the check
+    age_seconds  time since a bot lacked it last; None if none ever did
+    good, bad    the finding if the check is passed, and if it is not
     """
-    ok = age_seconds is None or age_seconds > SHORTAGE_DAYS * 86_400
-    return CheckResult(name, ok=ok, needed=True, found=good if ok else bad, remedy=remedy)
+    is_passed = age_seconds is None or age_seconds > SHORTAGE_DAYS * 86_400
+    finding = good if is_passed else bad
+    return CheckResult(name, ok=is_passed, needed=True, found=finding, remedy=remedy)
 
 
 def not_ready(store: Store, *, has_runner: bool) -> str | None:
     """Return why a ladder cannot do its work now, in a few words; None if it can.
 
-    has_runner  True if a process of the caller plays games; False looks for leases and rests of
-                runners in the store
+    has_runner  True if the caller itself has a process that plays games; False looks in the store
+                whether some runner is at work
     """
     try:
         store.database.check_writable()
@@ -270,15 +275,17 @@ def not_ready(store: Store, *, has_runner: bool) -> str | None:
     if has_runner:
         return None
     try:
-        return "no runner" if store.counts.is_stalled() else None
+        is_stalled = store.counts.is_stalled()
     except StoreError:
         return "the queues cannot be read"
+    return "no runner" if is_stalled else None
 
 
 def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
-    """Return why no game can be scheduled in a season: too few bots. Return None if games can.
+    """Return why a season has too few bots for a game; None if games can be scheduled.
 
-    Closed seasons and tournaments have no games to schedule, and so no reason.
+    `bots` are all bots of the ladder. Also return None for a closed season and for a tournament,
+    which need no new games.
     """
     from deepsea_ladder.pairing import table_sizes
 
@@ -286,6 +293,7 @@ def _unplayable(season: StoredSeason, bots: Sequence[LadderBot]) -> str | None:
         return None
     pairing = season.settings.pairing
     active_bots = [bot for bot in bots if bot.state is BotState.ACTIVE]
+    # The number of seats that can be filled in one game.
     if not pairing.same_author:
         available_seats = len({bot.author for bot in active_bots})
     elif pairing.former_versions:
@@ -316,8 +324,9 @@ def _season_statuses(
         return tuple(job for job in jobs if (job.season, job.status) == (season.name, status))
 
     def season_status(season: StoredSeason) -> SeasonStatus:
-        """Return the status of one season from the values that were read for all."""
-        pace = paces.get(season.id)
+        """Return the status of one season, from the values that were read for all seasons."""
+        pace = paces.get(season.id)  # None without games
+        season_counts = counts[season.id]
         return SeasonStatus(
             season=season_info(season),
             extensions=tuple(extensions.get(season.id, ())),
@@ -325,12 +334,12 @@ def _season_statuses(
             unknown_panel=tuple(
                 name for name in season.settings.verdicts.panel if names.key(name) not in bot_keys
             ),
-            waiting=counts[season.id].waiting,
-            leased=counts[season.id].leased,
-            expired=counts[season.id].expired,
-            done=counts[season.id].done,
-            cancelled=counts[season.id].cancelled,
-            oldest_wait_seconds=counts[season.id].oldest_wait_ms / 1000,
+            waiting=season_counts.waiting,
+            leased=season_counts.leased,
+            expired=season_counts.expired,
+            done=season_counts.done,
+            cancelled=season_counts.cancelled,
+            oldest_wait_seconds=season_counts.oldest_wait_ms / 1000,
             games_per_second=pace.games_per_second if pace else None,
             last_game_at=utc_time(pace.last_at) if pace else None,
             lost=dict(lost.get(season.id, {})),
@@ -429,7 +438,7 @@ SharedFiles = Sequence[tuple[BotVersion, ...]]
 def overview(store: Store, season_name: str | None = None) -> Overview:
     """Return all authors with their places in a season, by default the open one."""
     season = find_season(store, season_name)
-    entries = eligible(store, season)
+    entries = standings_candidates(store, season)
     lines = standings(listed(store, season, entries), pairing=season.settings.pairing)
     ranks = {(line.bot, line.version): line.rank for line in lines}
 
@@ -454,7 +463,7 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
             state=author.state,
             joined_at=joined.get(name),
             bots=author.bots,
-            same_files=copies(shared, name),
+            same_files=same_files_of_others(shared, name),
         )
         if name in submissions:
             author_submissions = submissions[name]
@@ -484,23 +493,26 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
     return Overview(season=season.name, authors=tuple(map(line, store.authors.all())))
 
 
-def copies(
+def same_files_of_others(
     shared: SharedFiles, author: str, bot: str | None = None, number: int | None = None
 ) -> tuple[str, ...]:
-    """Return labels of versions of other authors with the same files as a version of this author.
+    """Return the labels of other authors' versions that have the same files as one of an author's.
 
-    The author's versions are all, or those of this bot, or the one of the bot with this number.
+    shared  the groups of versions with the same files
+    bot     look only at this bot of the author; None looks at all
+    number  look only at this version of the bot; None looks at all
     """
-    labels: dict[str, None] = {}  # a set that remembers the order
-    for versions in shared:
-        own_versions = [version for version in versions if version.author == author]
-        if any(
-            bot in (None, version.bot) and number in (None, version.number)
-            for version in own_versions
-        ):
-            for version in versions:
-                if version not in own_versions:
-                    labels[version.signed_label] = None
+
+    def is_looked_at(version: BotVersion) -> bool:
+        if version.author != author:
+            return False
+        return bot in (None, version.bot) and number in (None, version.number)
+
+    labels: dict[str, None] = {}  # keys in order, each once
+    for same_versions in shared:
+        if any(map(is_looked_at, same_versions)):
+            others = [version for version in same_versions if version.author != author]
+            labels |= dict.fromkeys(version.signed_label for version in others)
     return tuple(labels)
 
 

@@ -43,6 +43,7 @@ from deepsea_referee.errors import HostTooBusy
 from deepsea_referee.pauses import Freezer
 from deepsea_referee.play_game import play_game
 from deepsea_referee.session import OnAnswer, TimedAnswer
+from deepsea_referee.summary import GameResult
 from deepsea_referee.system import SYSTEM
 from deepsea_referee.workbench.blocks import (
     BlockSettings,
@@ -83,9 +84,9 @@ class Analysed(NamedTuple):
 
 @contextmanager
 def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[TaskFunction]:
-    """Set up a worker, and yield its function that analyses a game.
+    """Set up a worker process, and yield its function that analyses one game.
 
-    For each step the function sends the number of further steps that were analysed.
+    The function sends the number of further steps that were analysed again and again.
 
     gives_way  True to use only the CPU time that other programs leave
     """
@@ -99,14 +100,17 @@ def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[TaskFunct
 
 
 def analyse(task: AnalyseGame, on_steps: Callable[[int], object]) -> Analysed:
-    """Analyse a game; call `on_steps` with the number of further steps that were analysed."""
+    """Return the analysis of a game, or the reason why its record cannot be analysed.
+
+    `on_steps` is called with the number of further steps that were analysed.
+    """
     try:
         record = GameRecord.from_json(task.record)
         analysis = Analysis([(record_file(record.game_id), record)], task.settings)
     except InvalidRecord as error:
-        return Analysed(COACH_VERSION, "", str(error))
-    (result,) = analysis.run(on_steps=on_steps)
-    return Analysed(COACH_VERSION, game_document(result, task.settings))
+        return Analysed(COACH_VERSION, document="", problem=str(error))
+    game_analysis = analysis.run(on_steps=on_steps)[0]
+    return Analysed(COACH_VERSION, game_document(game_analysis, task.settings))
 
 
 # ------------------------------------------------------------------------------------- comparisons
@@ -134,23 +138,23 @@ class BlockPlayed(NamedTuple):
 
 @contextmanager
 def comparison_worker(link: Link) -> Iterator[TaskFunction]:
-    """Set up a worker, and yield its function that plays blocks of a comparison.
+    """Set up a worker process, and yield its function that plays blocks of a comparison.
 
-    It uses only the CPU time that other programs leave.
+    The process uses only the CPU time that other programs leave.
     """
     SYSTEM.give_way()
     with own_folder() as folder:
         folders = BotCache(folder, link.file)
 
         def perform(lease: ComparisonLease) -> None:
-            """Play blocks until the lease is used up, and send each."""
+            """Play blocks until the CPU time of the lease is used up, and send each of them."""
             if folders.has_lost(version.digest for version in lease.versions):
+                # A cleaner of /tmp has removed files of a bot: another worker takes over.
                 link.leave()
-            season = lease.season
-            version_bot, other_bot = (bot_of(version, folders) for version in lease.versions)
-            play_on(
-                lease, (version_bot, other_bot), hosting(season.isolation, season.limits), link.send
-            )
+            version, opponent = lease.versions
+            pair = (bot_of(version, folders), bot_of(opponent, folders))
+            bot_hosting = hosting(lease.season.isolation, lease.season.limits)
+            play_on(lease, pair, bot_hosting, link.send)
 
         yield perform
 
@@ -184,19 +188,21 @@ def play_on(
         until_decided=True,
         luck_adjusted=True,
     )
-    used_ms, block_started_s = 0, _cpu_seconds()
+    used_ms = 0  # CPU time of all blocks so far
+    own_cpu_s = _cpu_seconds()  # CPU time of this process at the end of the last block
 
     def on_block(number: int, played: PlayedBlock, notes: Mapping[str, Any]) -> None:
-        """Send a block that was counted, with its cost and the standing after it."""
-        nonlocal used_ms, block_started_s
+        """Send a block that was played, with the CPU time that it took and the standing after it.
+
+        `played` has the result and the record of each of its games, `notes` the numbers that are
+        stored with it.
+        """
+        nonlocal used_ms, own_cpu_s
+        own_cpu_before_s, own_cpu_s = own_cpu_s, _cpu_seconds()
         bots_us = sum(decision.us for _, record in played for decision in record.decisions)
-        cpu_ms = round(1000 * (_cpu_seconds() - block_started_s) + bots_us / 1000)
-        used_ms, block_started_s = used_ms + cpu_ms, _cpu_seconds()
-        # Without tracebacks, which are long and their author's alone.
-        results = [
-            replace(result, faults=tuple(replace(fault, error="") for fault in result.faults))
-            for result, _ in played
-        ]
+        cpu_ms = round(1000 * (own_cpu_s - own_cpu_before_s) + bots_us / 1000)
+        used_ms += cpu_ms
+        results = [_without_tracebacks(result) for result, _ in played]
         content = block_line(number, results, notes)
         send(BlockPlayed(number, content, cpu_ms, standing_of(games)))
 
@@ -209,8 +215,17 @@ def _cpu_seconds() -> float:
     return sum(os.times()[:2])
 
 
+def _without_tracebacks(result: GameResult) -> GameResult:
+    """Return a game's result without the tracebacks of its faults.
+
+    They are long, and only the bot's author may see them.
+    """
+    faults = tuple(replace(fault, error="") for fault in result.faults)
+    return replace(result, faults=faults)
+
+
 def standing_of(played: CompareGames) -> ComparisonStanding:
-    """Return the figures of a comparison as they are shown."""
+    """Return the figures of a comparison after the blocks that were played so far."""
     comparison = played.comparison
     low, high = comparison.deciding.interval
     blocks_needed = comparison.blocks_needed
@@ -270,12 +285,16 @@ class Tables:
         """The seats of each game that could not be timed because the host was busy."""
 
     def perform(self, game: PersonGame) -> PlayedOn:
-        """Do one step of a game. A request to stop ends it, and the worker with it."""
+        """Play one step of a person's game: up to the person's next decision, or to the end.
+
+        A request to stop ends the step, and the worker process with it.
+        """
         if self._folders.has_lost(version.digest for version in game.versions):
+            # A cleaner of /tmp has removed files of a bot: another worker takes over.
             self._link.leave()
         try:
             return self._runner.run(self._step(game))
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # a request to stop
             raise SystemExit(0) from None
 
     def close(self) -> None:
@@ -318,7 +337,7 @@ class Tables:
         return PlayedOn(table.decisions)
 
     def _set_up(self, game: PersonGame) -> _Table:
-        """Return a new table that repeats the decisions of a game."""
+        """Return a new table for a game, which repeats the decisions that were made so far."""
         season = game.season
         settings = hosting(season.isolation, season.limits)
         bots = [bot_of(version, self._folders) for version in game.versions]
@@ -327,7 +346,8 @@ class Tables:
 
     async def _end_table(self, game_id: str) -> None:
         """End the table of a game, if this worker has it."""
-        if (table := self.open.pop(game_id, None)) is not None:
+        table = self.open.pop(game_id, None)
+        if table is not None:
             await table.end()
 
 
@@ -376,39 +396,47 @@ class _Table:
         return tuple(self._game.game.decisions)
 
     async def play_on(self, game: PersonGame) -> PlayedGame | None:
-        """Play to the person's next decision, or to the end; return the game if it has ended.
+        """Play on up to the person's next decision, or to the end of the game.
 
-        `game` has the person's answer to the open question. For a person who has left, default
-        actions are played.
+        `game` has the person's answer to the open question, or None. Return the game if it has
+        ended, and None if it waits for an answer. For a person who has left, all questions get the
+        default action.
         """
-        answer = game.answer
+        next_answer = game.answer  # for the first question alone
         while True:
-            asked = asyncio.ensure_future(self._asked.wait())
-            try:
-                await asyncio.wait((self._playing, asked), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                asked.cancel()
+            await self._wait_for_question_or_end()
             if self._playing.done():
                 return self._playing.result()
-            if answer is None and game.presence is not Presence.LEFT:
+            if next_answer is None and game.presence is not Presence.LEFT:
                 return None
             question = self._game.game.pending()
             assert question is not None
             assert self._on_answer is not None
             self._asked.clear()
+            default_action = question.legal[0]
             us = self._clock.now_us() - self._asked_at_us
-            self._on_answer(TimedAnswer(answer or question.legal[0], us))
-            answer = None
+            self._on_answer(TimedAnswer(next_answer or default_action, us))
+            next_answer = None
+
+    async def _wait_for_question_or_end(self) -> None:
+        """Wait until the referee has a question for the person, or the game has ended."""
+        asked = asyncio.ensure_future(self._asked.wait())
+        try:
+            await asyncio.wait((self._playing, asked), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
 
     def send(self, message: bytes) -> None:
         """Do nothing: a person needs no events of the game."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Take in the referee's question to the person, which ends the step.
+        """Take in a question of the referee to the person; `play_on` sees it and ends the step.
 
-        Return the id of the request, which is always 1, since only one is open at a time.
+        `on_answer` is called with the person's answer, in a later step. Return the id of the
+        request, which is always 1, since only one is open at a time.
         """
-        self._asked_at_us, self._on_answer = self._clock.now_us(), on_answer
+        self._asked_at_us = self._clock.now_us()
+        self._on_answer = on_answer
         self._asked.set()
         return 1
 

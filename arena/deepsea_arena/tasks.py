@@ -102,7 +102,10 @@ class Times:
 
 
 def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
-    """Return the outcome of a game that raised an error."""
+    """Return the outcome of a game that has raised an error: it is void, or can be played later.
+
+    A HostTrouble says that this machine cannot play now: the game counts as not begun.
+    """
     has_clear_message = isinstance(error, RefereeError | SandboxUnavailable)
     reason = one_line(str(error) if has_clear_message else f"{type(error).__name__}: {error}")
     if isinstance(error, HostTooBusy):
@@ -111,15 +114,18 @@ def outcome_of_error(error: BaseException) -> VoidOutcome | HostTrouble:
             return HostTrouble(reason)
         return VoidOutcome(reason, error.seat, AuditKind.STARVED)
     if isinstance(error, HostOutOfMemory):
-        # No HostTrouble, which would be tried for ever: a bot of this game may use up the memory.
+        # No HostTrouble, after which the game would be tried for ever: a bot of this very game may
+        # have used up the memory.
         return VoidOutcome(reason, shortage=AuditKind.OUT_OF_MEMORY)
     return HostTrouble(reason) if is_shortage(error) else VoidOutcome(reason)
 
 
 def outcome_of_event(event: WorkerEvent, *, has_worked: bool) -> Any:
-    """Return the result of a task that has ended; without one a VoidOutcome or a HostTrouble.
+    """Return the result of a task from the event that ended it.
 
-    has_worked  True if workers have done tasks before; otherwise they can perhaps not start here
+    If the task failed, or its worker died, return a VoidOutcome or a HostTrouble instead.
+
+    has_worked  True if workers have done tasks before; False: perhaps they cannot start here at all
     """
     match event:
         case TaskResult(_, result):
@@ -128,6 +134,7 @@ def outcome_of_event(event: WorkerEvent, *, has_worked: bool) -> Any:
             return outcome_of_error(error)
         case WorkerDeath(_, ending):
             reason = f"the worker ended ({ending})"
+            # A worker that cannot be set up ends with this status.
             cannot_start = ending == "exit status 1" and not has_worked
             return HostTrouble(reason) if cannot_start else VoidOutcome(reason)
     raise AssertionError("a message does not end a task")
@@ -160,10 +167,10 @@ def _error_and_causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def game_seconds(season: Season, seats: int) -> float:
-    """Return the timeout of a game in seconds, by the season's clock.
+    """Return the timeout of a game in seconds: longer than any game by the season's clock takes.
 
-    Every decision may take its whole time on a busy host. For a bot that forfeits the referee waits
-    as long as it does at all, once for each fault.
+    It allows for a busy host on which every decision takes its whole time, and for a bot that
+    forfeits, for which the referee waits to the end at each fault.
     """
     clock = TimeControl.parse(season.clock)
     playing_us = DIVES * seats * MOST_DECISIONS * clock.budget_us + seats * clock.bank_us

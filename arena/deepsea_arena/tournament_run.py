@@ -120,8 +120,9 @@ def play_tournament(
         if state.draw is not None and state.draw.round > reported_round:
             reported_round = state.draw.round
             watcher.round_begins(*state.draw)
-        if not state.next or _queue(store, season, state):
-            _run(store, season, make_pool, watcher, stop)
+        has_queued_games = not state.next or _queue_next_tables(store, season, state)
+        if has_queued_games:
+            _play_queued_games(store, season, make_pool, watcher, stop)
         state = state_of(store, season)
     seed, _ = store.seasons.close(request.name)
     if seed is None:
@@ -144,10 +145,10 @@ def play_tournament(
 def play_begun(
     store: Store, make_pool: MakePool, watcher: RunWatcher, stop: Stop, season: StoredSeason
 ) -> bool:
-    """Play a tournament that was begun from afar.
+    """Play a tournament that was begun by a client, and that this runner has to play.
 
-    Return True if it may be tried again while it is open. Raises RunStopped at a request to stop;
-    other errors are reported to the watcher.
+    Return False if an error ended it that another try would not change; errors are reported to the
+    watcher. Raises RunStopped at a request to stop.
     """
     plan = plan_of(season)
     request = TournamentRequest(
@@ -162,6 +163,7 @@ def play_begun(
         play_tournament(store, request, make_pool, watcher, stop)
     except (RefereeError, UserError, LadderError) as error:
         watcher.trouble(f"tournament {season.name}: {error}")
+        # Trouble of this machine, or failed games that an operator may have requeued.
         return isinstance(error, RefereeError)
     return True
 
@@ -241,31 +243,41 @@ def _begun_season(store: Store, name: str) -> StoredSeason | None:
 
 
 def _check_same_plan(begun_season: StoredSeason, plan: TournamentPlan) -> None:
-    """Raise PairingError if a tournament was begun with another plan.
+    """Raise PairingError if the tournament that was begun has another plan than this one.
 
-    It does not matter which program plays it.
+    Plans that differ only in the program that plays the games count as the same.
     """
     begun_plan = plan_of(begun_season)
-    if begun_plan != structs.replace(plan, by_runner=begun_plan.by_runner):
-        raise _other_tables(begun_season)
+    comparable_plan = structs.replace(plan, by_runner=begun_plan.by_runner)
+    if comparable_plan != begun_plan:
+        raise _other_tables_error(begun_season)
 
 
 def _open_season(
     store: Store, request: TournamentRequest, plan: TournamentPlan, fresh: FreshSeed, by: Actor
 ) -> StoredSeason:
-    """Open the season of a tournament, with the settings of the requested season."""
-    settings = find_season(store, request.season).settings
-    seats = request.seats
-    sizes = tuple(range(2, seats + 1)) if request.kind in _SHRINKING else (seats,)
-    pairing = structs.replace(settings.pairing, former_versions=False)  # the newest ones take part
+    """Open a season for a tournament, with the rules, clock and limits of the requested season.
+
+    fresh  returns the secret seed of the season
+    by     the person or program that opens it, for the audit log
+    """
+    model = find_season(store, request.season).settings
+    table_sizes: tuple[int, ...] = (request.seats,)
+    if request.kind in _SHRINKING:
+        table_sizes = tuple(range(2, request.seats + 1))
     settings = structs.replace(
-        settings, name=request.name, seats=sizes, pairing=pairing, best_of_author=False
+        model,
+        name=request.name,
+        seats=table_sizes,
+        # Only the present version of each bot takes part.
+        pairing=structs.replace(model.pairing, former_versions=False),
+        best_of_author=False,
     )
-    text = json.dumps(to_json(plan))
-    return store.seasons.open(settings, fresh(), text, actor=by, entrants=plan.bots)
+    plan_json = json.dumps(to_json(plan))
+    return store.seasons.open(settings, fresh(), plan_json, actor=by, entrants=plan.bots)
 
 
-def _other_tables(season: StoredSeason) -> PairingError:
+def _other_tables_error(season: StoredSeason) -> PairingError:
     """Return the error for a tournament whose games do not follow from the request."""
     return PairingError(f"tournament {season.name!r} was begun with other bots or tables")
 
@@ -273,61 +285,69 @@ def _other_tables(season: StoredSeason) -> PairingError:
 def _participants(
     store: Store, request: TournamentRequest, begun_season: StoredSeason | None
 ) -> tuple[int, ...]:
-    """Return the ids of the participants' versions, in the order of their seeds.
+    """Return the ids of the versions that take part in a tournament, in the order of their seeds.
 
-    `begun_season` is the season of an interrupted tournament: without names in the request it has
-    the bots.
+    They are the bots that the request names. Without names they are those of `begun_season`, the
+    season of an interrupted tournament, or else all active bots; if the requested season lists the
+    best bot of each author, only these.
     """
     if request.bots:
-        versions = [store.bots.get(name).current for name in request.bots]
-    elif begun_season is not None:
+        version_ids = [store.bots.get(name).current.id for name in request.bots]
+        if len(set(version_ids)) != len(version_ids):
+            raise UserError("a bot takes part in a tournament once")
+        return tuple(version_ids)
+    if begun_season is not None:
         return plan_of(begun_season).bots
-    else:
-        versions = [bot.current for bot in store.bots.all() if bot.state is BotState.ACTIVE]
-        season = find_season(store, request.season)
-        if season.settings.best_of_author:
-            active = {version.id for version in versions}
-            entries = store.ratings.entries(season, ())
-            best = best_of_authors(entry for entry in entries if entry.version.id in active)
-            versions = [entry.version for entry in best]
-    version_ids = tuple(version.id for version in versions)
-    if len(set(version_ids)) != len(version_ids):
-        raise UserError("a bot takes part in a tournament once")
-    return version_ids
+    active_bots = [bot for bot in store.bots.all() if bot.state is BotState.ACTIVE]
+    active_ids = [bot.current.id for bot in active_bots]
+    season = find_season(store, request.season)
+    if not season.settings.best_of_author:
+        return tuple(active_ids)
+    active_id_set = set(active_ids)
+    entries = store.ratings.entries(season, ())
+    best_entries = best_of_authors(entry for entry in entries if entry.version.id in active_id_set)
+    return tuple(entry.version.id for entry in best_entries)
 
 
-def _queue(store: Store, season: StoredSeason, state: TournamentState) -> bool:
-    """Queue the next tables. Return False if they have to be drawn again, since a bot has left.
+def _queue_next_tables(store: Store, season: StoredSeason, state: TournamentState) -> bool:
+    """Queue the games of the next tables, and return True.
 
-    Each transaction has a portion of the tables, since nobody else can write meanwhile.
+    Return False if the tables have to be drawn again: a bot has left since the draw, or another run
+    has queued games.
     """
     tables, last_number = list(state.next), state.after
     while tables:
-        size = max(1, PORTION // len(tables[0].bots))
-        rotations = [table.seatings() for table in tables[:size]]
-        added = store.jobs.add(season, rotations, after=last_number, whole=True)
-        if not added:
+        # A transaction takes only a portion of the tables, since nobody else can write meanwhile.
+        portion_size = max(1, PORTION // len(tables[0].bots))
+        rotations = [table.seatings() for table in tables[:portion_size]]
+        added_jobs = store.jobs.add(season, rotations, after=last_number, whole=True)
+        if not added_jobs:
             # The store refuses tables with a bot that left, and tables after a newer job.
             exits = store.seasons.exits(season)
-            is_next = store.queue.last_number(season) == last_number
-            if is_next and not any(bot in exits for table in tables for bot in table.bots):
-                raise _other_tables(season)
-            return False
-        last_number += len(added)
-        del tables[:size]
+            has_left_bot = any(bot in exits for table in tables for bot in table.bots)
+            has_newer_job = store.queue.last_number(season) != last_number
+            if has_left_bot or has_newer_job:
+                return False
+            raise _other_tables_error(season)
+        last_number += len(added_jobs)
+        del tables[:portion_size]
     return True
 
 
-def _run(
+def _play_queued_games(
     store: Store, season: StoredSeason, make_pool: MakePool, watcher: RunWatcher, stop: Stop
 ) -> None:
-    """Play the queued games. Raise an error unless all of them have a result."""
+    """Play all queued games of a tournament, and report that to the watcher.
+
+    Raises RunStopped at a request to stop, RefereeError if games failed or this machine cannot
+    play, UserError if the season was closed meanwhile.
+    """
     report = play(store, season, no_source, RunGoal(), make_pool, watcher, stop)
     quarantined = store.queue.counts(season).quarantined
     if quarantined or report.ended is RunEnd.TOO_MANY_FAILURES:
         raise RefereeError(
-            f"{quarantined} of the games of {season.name} failed{_example(store, season)}: `ladder "
-            "status` has the reasons; `ladder requeue` them, and repeat the command"
+            f"{quarantined} of the games of {season.name} failed{_failed_game(store, season)}: "
+            "`ladder status` has the reasons; `ladder requeue` them, and repeat the command"
         )
     if report.ended is RunEnd.HOST:
         raise RefereeError(f"this machine cannot play now: {report.trouble}")
@@ -338,10 +358,16 @@ def _run(
     watcher.played(report)
 
 
-def _example(store: Store, season: StoredSeason) -> str:
-    """The newest game that was set aside, with its reason in parentheses; "" for none."""
+def _failed_game(store: Store, season: StoredSeason) -> str:
+    """Return words for an error message: the newest game that failed, with the reason.
+
+    Return "" if no game has failed.
+    """
     try:
-        failed = store.queue.listed(season, TaskState.QUARANTINED)
-    except StoreDamaged as damage:  # of a version in a line-up, which is the reason
+        failed_games = store.queue.listed(season, TaskState.QUARANTINED)
+    except StoreDamaged as damage:  # a damaged version in a line-up, which is also why games failed
         return f" ({damage})"
-    return f", such as {failed[-1].game_id} ({failed[-1].note})" if failed else ""
+    if not failed_games:
+        return ""
+    newest = failed_games[-1]
+    return f", such as {newest.game_id} ({newest.note})"

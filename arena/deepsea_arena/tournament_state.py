@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby, takewhile
+from math import ceil
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -136,7 +137,9 @@ def tournament_state(
             state = _final(plan, seed, games, exits)
         case _:
             state = (
-                TournamentState(is_over=True) if is_closed else _schedule(plan, seed, games, exits)
+                TournamentState(is_over=True)
+                if is_closed
+                else _single_draw(plan, seed, games, exits)
             )
     ranks = _ranks(bot_scores, state.champion, state.race)
     winners: tuple[int, ...] = ()
@@ -152,48 +155,60 @@ def tournament_state(
 def _ranks(
     bot_scores: Iterable[Score], champion: int | None, race: Race | None
 ) -> tuple[tuple[int, Score], ...]:
-    """Return ranks with scores, the best first; bots that are level share a rank.
+    """Return the rank and the score of each bot, the best first; equal bots share a rank.
 
-    The champion comes first. In a final the bots that are left follow, and then those that left
-    last. Other bots are ordered by their scores.
+    The champion is first. The others are ordered by their scores; in a final, whose `race` is
+    passed, those that can still win come before those that left, and of these the last one is best.
     """
     race_keys = {} if race is None else race.sort_keys()
 
-    def sort_key(score: Score) -> Any:
-        return score.bot != champion, race_keys.get(score.bot, ()), score.standing
+    def rank_key(score: Score) -> Any:
+        is_no_champion = score.bot != champion  # False sorts before True
+        return is_no_champion, race_keys.get(score.bot, ()), score.standing
 
+    # Of equal bots the one with the smaller id comes first, so that the order is always the same.
+    best_first = sorted(bot_scores, key=lambda score: (rank_key(score), score.bot))
     ranks: list[tuple[int, Score]] = []
-    # Of level bots the one with the smaller id comes first, so that the order is always the same.
-    ordered = sorted(bot_scores, key=lambda score: (sort_key(score), score.bot))
-    for _, level_scores in groupby(ordered, key=sort_key):
-        rank = len(ranks) + 1
-        ranks += [(rank, score) for score in level_scores]
+    for _, equal_scores in groupby(best_first, key=rank_key):
+        shared_rank = len(ranks) + 1
+        ranks += [(shared_rank, score) for score in equal_scores]
     return tuple(ranks)
 
 
-def _schedule(
+def _single_draw(
     plan: TournamentPlan,
     seed: bytes,
     games: Sequence[QueuedJob],
     exits: Mapping[int, int],
 ) -> TournamentState:
-    """Return the state of a round-robin or a gauntlet, whose games are all queued at once.
+    """Return the state of a round-robin or a gauntlet, whose tables are all drawn at the beginning.
 
-    While a game is open no tables are drawn. A run that was killed while it queued them queues the
-    others when these games are over.
+    seed   the seed of the draw
+    games  the games that were queued so far
+    exits  for each bot that left, the number of the last job that was queued before
+
+    The tournament is over when no game is open and no table remains to be queued. A table remains
+    if the run was killed while it queued them.
     """
     if any(game.is_open for game in games):
         return TournamentState(is_over=False)
-    # Bots that left before the first job take no part; the others are in the draw.
-    bots = [bot for bot in plan.bots if not _has_left(bot, exits, 0)]
-    tables: list[LineUp] = []
-    if plan.kind == "round-robin" and len(bots) >= plan.seats:
-        tables = round_robin(bots, plan.seats, seed, plan.meetings)
-    elif bots[:1] == [plan.bots[0]] and len(bots) >= plan.seats:
-        tables = gauntlet(bots[0], bots[1:], plan.seats, seed, plan.meetings)
-    tables = _not_queued(tables, games, exits)
+    tables = _not_queued(_all_tables(plan, seed, exits), games, exits)
     last_number = games[-1].number if games else 0
     return TournamentState(is_over=not tables, next=tuple(tables), after=last_number)
+
+
+def _all_tables(plan: TournamentPlan, seed: bytes, exits: Mapping[int, int]) -> list[LineUp]:
+    """Return all tables of a round-robin or a gauntlet, without bots that left before the draw."""
+    bots = [bot for bot in plan.bots if not _has_left(bot, exits, last=0)]
+    if len(bots) < plan.seats:
+        return []
+    if plan.kind == "round-robin":
+        return round_robin(bots, plan.seats, seed, plan.meetings)
+    # A gauntlet without its first bot has no games.
+    challenger = plan.bots[0]
+    if challenger not in bots:
+        return []
+    return gauntlet(challenger, bots[1:], plan.seats, seed, plan.meetings)
 
 
 def _not_queued(
@@ -201,16 +216,17 @@ def _not_queued(
 ) -> list[LineUp]:
     """Return the tables that are still to be queued after these games, in their order.
 
-    Tables with a bot that had left were passed over when the games were queued, and are left out
-    now.
+    A table whose bot had left was skipped when the games were queued; the remaining tables with a
+    bot of `exits` are left out, too.
     """
-    remaining = iter(tables)
+    position = 0  # of the first table that was neither queued nor skipped
     for _, rotation in groupby(games, key=attrgetter("rotation")):
         queued_bots = {*next(rotation).lineup}
-        for table in remaining:  # up to the queued one; those before it were passed over
-            if {*table.bots} == queued_bots:
-                break
-    return [table for table in remaining if not any(bot in exits for bot in table.bots)]
+        # Skipped tables come before the one that was queued.
+        while position < len(tables) and {*tables[position].bots} != queued_bots:
+            position += 1
+        position += 1
+    return [table for table in tables[position:] if not any(bot in exits for bot in table.bots)]
 
 
 def _elimination(
@@ -265,12 +281,13 @@ def _elimination(
 
 
 def _games_of_tables(tables: Iterable[LineUp], games: Iterable[QueuedJob]) -> list[QueuedJob]:
-    """Return the games up to the first one that is of none of these tables.
+    """Return the first of the games, as long as they are played at one of these tables.
 
-    These are the games of a round, since no later round has the same tables.
+    With the tables of a round these are the games of that round, since no later round has the same
+    tables.
     """
-    drawn = {frozenset(table.bots) for table in tables}
-    return list(takewhile(lambda game: frozenset(game.lineup) in drawn, games))
+    line_ups = {frozenset(table.bots) for table in tables}
+    return list(takewhile(lambda game: frozenset(game.lineup) in line_ups, games))
 
 
 def _round_table(
@@ -411,12 +428,18 @@ class _Pair(PairSequence):
         """1 if the first bot is surely better, -1 if the second is; 0 while that is open."""
 
     def compare(self, lead: float) -> None:
-        """Add an observation: the placement score by which the first bot was ahead."""
+        """Add an observation: the placement score by which the first bot was ahead.
+
+        Once one of the bots is surely better, that verdict stays.
+        """
         self.add(lead)
-        if not self.better:
-            is_first_better = self._larger[self._first] >= self._limit
-            is_second_better = self._smaller[self._first] >= self._limit
-            self.better = is_first_better - is_second_better
+        if self.better:
+            return
+        # The bets that the mean is larger, or smaller, than in the hypothesis of no difference.
+        if self._larger[self._first] >= self._limit:
+            self.better = 1
+        elif self._smaller[self._first] >= self._limit:
+            self.better = -1
 
 
 class Race:
@@ -455,27 +478,37 @@ class Race:
         return self.left[0] if self.top == 1 and len(self.left) == 1 else None
 
     def add(self, games: Sequence[Sequence[SeatResult]]) -> None:
-        """Count a rotation: the games of a table, with every bot once in every seat.
+        """Count the games of a rotation, in which every bot of a table has every seat once.
 
-        Then bots leave that are surely worse than `top` others, until the final is decided.
+        Then the bots leave that are surely worse than `top` others, until the final is decided.
         """
         self.games += len(games)
         for score in scores(games):
             self._rotations[score.bot].append(score.share)
-        for a, b in combinations(self.left, 2):
-            pair = self._pairs[a, b]
-            # The k-th rotation of a bot is compared with the k-th one of the other.
-            if pair.count < min(len(self._rotations[a]), len(self._rotations[b])):
-                pair.compare(self._rotations[a][pair.count] - self._rotations[b][pair.count])
-                if pair.better > 0:
-                    self._better[b].add(a)
-                elif pair.better < 0:
-                    self._better[a].add(b)
-        beaten = [bot for bot in self.left if len(self._better[bot]) >= self.top]
-        for bot in beaten:
+        for first_bot, second_bot in combinations(self.left, 2):
+            self._compare(first_bot, second_bot)
+        beaten_bots = [bot for bot in self.left if len(self._better[bot]) >= self.top]
+        for bot in beaten_bots:
             if not self.decided:
                 lead, best = max((self._lead(other, bot), other) for other in self._better[bot])
                 self._leave(Leaver(bot, self.games, best, lead))
+
+    def _compare(self, first_bot: int, second_bot: int) -> None:
+        """Compare two bots by their next rotations, and note which is surely better, if any.
+
+        The k-th rotation of a bot is compared with the k-th one of the other, as soon as both have
+        played it.
+        """
+        pair = self._pairs[first_bot, second_bot]
+        first_scores, second_scores = self._rotations[first_bot], self._rotations[second_bot]
+        next_rotation = pair.count
+        if next_rotation >= min(len(first_scores), len(second_scores)):
+            return
+        pair.compare(first_scores[next_rotation] - second_scores[next_rotation])
+        if pair.better > 0:
+            self._better[second_bot].add(first_bot)
+        elif pair.better < 0:
+            self._better[first_bot].add(second_bot)
 
     def take_out(self, bots: Collection[int]) -> None:
         """Let the bots leave that were taken out of the ladder."""
@@ -494,18 +527,18 @@ class Race:
         return -self._pairs[other, bot].mean
 
     def sort_keys(self) -> dict[int, tuple[bool, float]]:
-        """Return a key for each bot, by which the best sorts first.
+        """Return a sort key for each bot, by which the best one comes first.
 
-        Bots that are left come first, by their mean scores; then the bots that left, the last one
-        first.
+        Bots that can still win come first, by their mean scores; then the bots that left, the last
+        one first.
         """
-        keys: dict[int, tuple[bool, float]] = {}
+        keys: dict[int, tuple[bool, float]] = {}  # True for bots that left, which sorts last
         for bot in self.left:
             rotation_scores = self._rotations[bot]
             mean = sum(rotation_scores) / len(rotation_scores) if rotation_scores else 0.0
-            keys[bot] = False, -mean
-        for number, leaver in enumerate(self.leavers):
-            keys[leaver.bot] = True, -number
+            keys[bot] = (False, -mean)
+        for exit_number, leaver in enumerate(self.leavers):
+            keys[leaver.bot] = (True, -exit_number)
         return keys
 
     def order(self) -> list[int]:
@@ -514,41 +547,57 @@ class Race:
         return sorted(keys, key=lambda bot: keys[bot])
 
     def tables(self, seats: int, seed: bytes, most_games: int = FINAL_GAMES) -> list[LineUp]:
-        """Return the next portion of tables, drawn from all bots that are left.
+        """Draw the next portion of tables among the bots that can still win.
 
-        In each round every bot sits at one table or more. The tables have at most `most_games`
-        games together.
+        seats       largest number of bots at a table
+        seed        the seed of the draw
+        most_games  largest number of games of all tables together
+
+        A portion has about `_GAMES_AT_ONCE` games, in rounds. In each round every bot sits at one
+        table, or at two if the bots do not fill the last one.
         """
-        players = min(seats, len(self.left))
-        tables_per_round = -(-len(self.left) // players)  # rounded up
+        bots_per_table = min(seats, len(self.left))
+        tables_per_round = ceil(len(self.left) / bots_per_table)
+        # A table plays one game for each of its seats.
+        games_per_round = tables_per_round * bots_per_table
+        rounds = max(1, round(_GAMES_AT_ONCE / games_per_round))
         tables = []
-        for round_number in range(max(1, round(_GAMES_AT_ONCE / (tables_per_round * players)))):
-            circle = RandomStream(seed, f"final {self.games} {round_number}").shuffled(self.left)
-            # The first bots of the circle also fill its last table.
-            circle += circle[: tables_per_round * players - len(circle)]
+        for round_number in range(rounds):
+            shuffled = RandomStream(seed, f"final {self.games} {round_number}").shuffled(self.left)
+            missing_bots = games_per_round - len(shuffled)  # as many seats as games
+            bots = [*shuffled, *shuffled[:missing_bots]]
             tables += [
-                LineUp(tuple(circle[first : first + players]))
-                for first in range(0, len(circle), players)
+                LineUp(tuple(bots[first : first + bots_per_table]))
+                for first in range(0, len(bots), bots_per_table)
             ]
-        # The rotation of a table has a game for each seat.
-        return tables[: most_games // players]
+        return tables[: most_games // bots_per_table]
 
 
 def final_report(race: Race, most_games: int, versions: Mapping[int, BotVersion]) -> FinalReport:
-    """Return the state of a final, with the names of bots."""
+    """Return the state of a final in a report, with the names of bots instead of ids.
+
+    most_games  the budget of the final in games
+    versions    the versions of the bots, by id
+    """
+
+    def name_of(version_id: int) -> str:
+        return versions[version_id].bot
+
+    leavers = [
+        Leaver(
+            bot=name_of(leaver.bot),
+            after_games=leaver.after_games,
+            behind=None if leaver.behind is None else name_of(leaver.behind),
+            lead=leaver.lead,
+        )
+        for leaver in race.leavers
+    ]
+    possible_winners = race.order()[: len(race.left)]  # those that left come after them
     return FinalReport(
         top=race.top,
         most_games=most_games,
         confidence=CONFIDENCE,
         decided=race.decided,
-        winners=tuple(versions[bot].bot for bot in race.order()[: len(race.left)]),
-        left=tuple(
-            Leaver(
-                versions[leaver.bot].bot,
-                leaver.after_games,
-                None if leaver.behind is None else versions[leaver.behind].bot,
-                leaver.lead,
-            )
-            for leaver in race.leavers
-        ),
+        winners=tuple(map(name_of, possible_winners)),
+        left=tuple(leavers),
     )

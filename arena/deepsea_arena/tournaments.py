@@ -110,12 +110,14 @@ class RankCertainty(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The certainty in a sentence without its full stop."""
-        certain_pairs = f"{self.pairs - self.open_pairs} of {self.pairs}"
-        games = games_in_words(self.least_games, self.most_games)
-        needs = f"; for all it takes more games, about {games}" if self.open_pairs else ""
+        """A sentence, without its full stop, about how many neighbours in the ranks are certain."""
         confidence = f"{100 * self.confidence:g} %"
-        return f"ranks are sure with {confidence} for {certain_pairs} pairs of neighbours{needs}"
+        certain_pairs = f"{self.pairs - self.open_pairs} of {self.pairs}"
+        sentence = f"ranks are sure with {confidence} for {certain_pairs} pairs of neighbours"
+        if not self.open_pairs:
+            return sentence
+        games = games_in_words(self.least_games, self.most_games)
+        return f"{sentence}; for all it takes more games, about {games}"
 
 
 class TournamentReport(Struct, frozen=True, kw_only=True):
@@ -145,16 +147,18 @@ def plan_of(season: StoredSeason) -> TournamentPlan:
     return read_json(TournamentPlan, season.tournament or "")
 
 
-def for_runner(store: Store, excluded_ids: Collection[int] = ()) -> StoredSeason | None:
-    """Return the oldest tournament that the ladder's runner has to play; None if there is none.
+def next_for_runner(store: Store, excluded_ids: Collection[int] = ()) -> StoredSeason | None:
+    """Return the season of the oldest tournament that the ladder's runner has to play, or None.
 
-    Tournaments with quarantined games, and those whose season ids are in `excluded_ids`, are left
-    out.
+    The runner plays tournaments that clients have begun. Those with quarantined games wait for an
+    operator, and those whose season ids are in `excluded_ids` are left out, too.
     """
     for season in store.seasons.all():
-        if season.tournament is None or season.closed_at is not None or season.id in excluded_ids:
+        is_open = season.tournament is not None and season.closed_at is None
+        if not is_open or season.id in excluded_ids:
             continue
-        if plan_of(season).by_runner and not store.queue.counts(season).quarantined:
+        is_stuck = bool(store.queue.counts(season).quarantined)
+        if plan_of(season).by_runner and not is_stuck:
             return season
     return None
 
@@ -177,25 +181,31 @@ def tournament_report(store: Store, name: str) -> TournamentReport:
 
 
 def state_of(store: Store, season: StoredSeason) -> TournamentState:
-    """Return the state of a season's tournament.
+    """Return the state of a season's tournament, with the tables that are to be played next.
 
-    Results are read only for kinds whose next games depend on them.
+    Only what the kind of tournament needs is read from the store.
     """
     plan = plan_of(season)
-    has_draws = plan.kind in ("elimination", "final")
     is_closed = season.closed_at is not None
+    # The tables of these kinds are drawn again and again, by the results until then.
+    depends_on_results = plan.kind in ("elimination", "final")
     jobs, exits = [], {}
-    if has_draws or not is_closed:
+    if depends_on_results or not is_closed:
         jobs, exits = store.queue.all_jobs(season), store.seasons.exits(season)
-    results = store.history.results_by_game(season) if has_draws else {}
+    results = store.history.results_by_game(season) if depends_on_results else {}
     games = [job._replace(seats=results.get(job.game_id, ())) for job in jobs]
-    bot_scores = store.sums.scores(season)
-    seed = season.commitment.encode()
-    return tournament_state(plan, seed, games, exits, bot_scores, is_closed=is_closed)
+    return tournament_state(
+        plan,
+        seed=season.commitment.encode(),
+        games=games,
+        exits=exits,
+        bot_scores=store.sums.scores(season),
+        is_closed=is_closed,
+    )
 
 
 def report_of(store: Store, season: StoredSeason) -> TournamentReport:
-    """Return the report of a season's tournament."""
+    """Return the report of a season's tournament: its plan, its scores and its rounds."""
     plan, state = plan_of(season), state_of(store, season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
     is_ranked = plan.kind == "round-robin" and len(state.ranks) > 1
@@ -208,7 +218,7 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
         scores=tuple(_score_line(rank, score, versions[score.bot]) for rank, score in state.ranks),
         champion=None if state.champion is None else versions[state.champion].bot,
         rounds=tuple(
-            tuple(_table_lines(season, table, versions) for table in tables)
+            tuple(_reported_table(season, table, versions) for table in tables)
             for tables in state.rounds
         ),
         final=None if state.race is None else final_report(state.race, plan.most_games, versions),
@@ -231,47 +241,55 @@ def _certainty(store: Store, season: StoredSeason, plan: TournamentPlan) -> Rank
 def _tournament_line(
     store: Store, season: StoredSeason, state: TournamentState | None = None
 ) -> TournamentLine:
-    """Return a tournament's line of the list. `state` is passed if the caller has it already."""
+    """Return the line of a tournament in the list of all: its settings, games and winners.
+
+    `state` is the state of the tournament if the caller has it; otherwise it is read if needed.
+    """
     plan = plan_of(season)
-    closed = season.closed_at
-    winners: tuple[str, ...] = ()
     counts = store.queue.counts(season)
-    played = counts.done
-    queued = played + counts.waiting + counts.leased + counts.expired + counts.quarantined
-    if played and closed is not None:
-        state = state or state_of(store, season)
-        by_id = {version.id: version.bot for version in store.bots.versions_of(state.winners)}
-        winners = tuple(by_id[bot] for bot in state.winners)
+    open_games = counts.waiting + counts.leased + counts.expired + counts.quarantined
+    winners: tuple[str, ...] = ()
+    if counts.done and season.closed_at is not None:
+        winner_ids = (state or state_of(store, season)).winners
+        names = {version.id: version.bot for version in store.bots.versions_of(winner_ids)}
+        winners = tuple(names[winner_id] for winner_id in winner_ids)
     return TournamentLine(
         name=season.name,
         kind=plan.kind,
         seats=plan.seats,
         bots=len(plan.bots),
         opened_at=utc_time(season.created_at),
-        closed_at=None if closed is None else utc_time(closed),
-        played=played,
-        games=queued,
+        closed_at=None if season.closed_at is None else utc_time(season.closed_at),
+        played=counts.done,
+        games=counts.done + open_games,
         winners=winners,
     )
 
 
-def _table_lines(
+def _reported_table(
     season: StoredSeason, table: Table, versions: Mapping[int, BotVersion]
 ) -> TournamentTable:
-    """Return a table of an elimination, with the names of bots."""
-    return TournamentTable(
-        lines=tuple(
+    """Return a table of an elimination for a report, with the names of bots instead of ids.
+
+    `versions` has the versions of the bots by id.
+    """
+    lines = []
+    for version_id in table.bots:
+        version = versions[version_id]
+        score = table.scores.get(version_id)  # None before its first game
+        lines.append(
             TableLine(
-                bot=versions[bot].bot,
-                version=versions[bot].number,
-                games=table.scores[bot].games if bot in table.scores else 0,
-                placement_score=table.scores[bot].share if bot in table.scores else None,
-                advances=bot == table.winner,
+                bot=version.bot,
+                version=version.number,
+                games=0 if score is None else score.games,
+                placement_score=None if score is None else score.share,
+                advances=version_id == table.winner,
             )
-            for bot in table.bots
-        ),
+        )
+    return TournamentTable(
+        lines=tuple(lines),
         games=tuple(f"{season.name}-{game.number}" for game in table.games),
-        level=tuple(versions[bot].bot for bot in table.level),
+        level=tuple(versions[version_id].bot for version_id in table.level),
     )
 
 

@@ -130,72 +130,95 @@ Games: TypeAlias = Sequence[Sequence[Deviation]]
 
 
 def find_weaknesses(bot: str, games: Games, before: Games = ()) -> Weaknesses:
-    """Return a bot's weaknesses in games, and their changes since the games of a former version."""
-    losses, losses_before = _losses_by_situation(games), _losses_by_situation(before)
-    tested = _tests(losses)
-    significant = _significant(tested)
-    changes = _significant(_tests(losses, losses_before)) if before else {}
-    return Weaknesses(
-        bot=bot,
-        games=len(games),
-        tested=len(tested),
-        weaknesses=tuple(_weakness(key, games, significant) for key in _worst_by_act(significant)),
-        before=len(before),
-        changes=tuple(
-            Change(
+    """Return the situations in which a bot certainly loses, and what has changed in that.
+
+    games   the bot's deviations in each of its games
+    before  those of its former version, with which they are compared; empty for no comparison
+    """
+    losses = _losses_by_situation(games)
+    tests = _mean_loss_tests(losses)
+    significant = _significant(tests)
+    weaknesses = [_weakness(key, games, significant) for key in _worst_by_act(significant)]
+    changes = []
+    if before:
+        losses_before = _losses_by_situation(before)
+        significant_changes = _significant(_change_tests(losses, losses_before))
+        for key in _worst_by_act(significant_changes):
+            change = Change(
                 situation=_situation(key),
                 before=round(mean_of(losses_before[key]).mean, DIGITS),
                 now=round(mean_of(losses[key]).mean, DIGITS),
-                **_test_numbers("more", changes[key]),
+                **_test_numbers("more", significant_changes[key]),
             )
-            for key in _worst_by_act(changes)
-        ),
+            changes.append(change)
+    return Weaknesses(
+        bot=bot,
+        games=len(games),
+        tested=len(tests),
+        weaknesses=tuple(weaknesses),
+        before=len(before),
+        changes=tuple(changes),
     )
 
 
 # -------------------------------------------------------------------------------------- statistics
 
 _Key: TypeAlias = tuple[str, str]
-"""A situation: an act, and a trait; "" for all decisions with the act."""
+"""A situation: an act, and a trait, which is `_ANY` for all decisions with the act."""
+_ANY = ""
+_Losses: TypeAlias = defaultdict[_Key, list[float]]
+"""The losses of each situation, with one number for each game."""
 _Tests: TypeAlias = Mapping[_Key, tuple[Mean, float]]
 """The mean loss in a game, and its probability by chance, of each situation."""
 
 
-def _losses_by_situation(games: Games) -> defaultdict[_Key, list[float]]:
-    """Return the losses of each situation, with one number for each game."""
-    losses: defaultdict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(games))
-    for number, game in enumerate(games):
-        for deviation in game:
-            for trait in ("", *chain.from_iterable(deviation.traits)):
-                losses[deviation.act, trait][number] += deviation.lost
+def _losses_by_situation(games: Games) -> _Losses:
+    """Return what a bot lost in each situation, as a list with one number for each game.
+
+    A deviation counts for the situation of its act alone, and for that of each of its traits.
+    """
+    losses: _Losses = defaultdict(lambda: [0.0] * len(games))
+    for game_number, deviations in enumerate(games):
+        for deviation in deviations:
+            for trait in (_ANY, *chain.from_iterable(deviation.traits)):
+                losses[deviation.act, trait][game_number] += deviation.lost
     return losses
 
 
-def _tests(
-    losses: defaultdict[_Key, list[float]],
-    losses_before: defaultdict[_Key, list[float]] | None = None,
-) -> _Tests:
-    """Test the mean loss of each situation that came up in enough games.
-
-    With losses of a former version test the difference from them, up or down. A trait that all
-    decisions with an act have is left out, since it is the same situation as the act alone.
-    """
+def _mean_loss_tests(losses: _Losses) -> _Tests:
+    """Test for each situation whether a bot loses more than `WORTH` there in a game."""
     tests = {}
-    samples = [losses] if losses_before is None else [losses, losses_before]
-    for act, trait in sorted(set().union(*samples)):
-        sample_losses = [sample[act, trait] for sample in samples]
-        is_act_alone = trait and sample_losses == [sample[act, ""] for sample in samples]
-        games_with_loss = sum(map(bool, chain(*sample_losses)))
-        if is_act_alone or min(map(len, sample_losses)) < FEWEST or games_with_loss < FEWEST:
-            continue
-        mean_loss = mean_of(sample_losses[0])
-        if losses_before is None:
-            tests[act, trait] = mean_loss, mean_loss.chance(WORTH)
-            continue
-        change = difference(mean_loss, mean_of(sample_losses[1]))
-        one_sided = change._replace(mean=abs(change.mean)).chance(WORTH)
-        tests[act, trait] = change, min(1.0, 2 * one_sided)
+    for key in _testable_situations([losses]):
+        mean_loss = mean_of(losses[key])
+        tests[key] = mean_loss, mean_loss.chance(WORTH)
     return tests
+
+
+def _change_tests(losses: _Losses, losses_before: _Losses) -> _Tests:
+    """Test for each situation whether a bot loses more than before there, or less."""
+    tests = {}
+    for key in _testable_situations([losses, losses_before]):
+        change = difference(mean_of(losses[key]), mean_of(losses_before[key]))
+        one_sided_chance = change._replace(mean=abs(change.mean)).chance(WORTH)
+        tests[key] = change, min(1.0, 2 * one_sided_chance)  # a change up or down
+    return tests
+
+
+def _testable_situations(samples: Sequence[_Losses]) -> Iterator[_Key]:
+    """Yield the situations that came up in enough games, in a fixed order.
+
+    `samples` are the losses of one version, or of two that are compared. A trait that all decisions
+    with an act have makes the same situation as the act alone, and is left out.
+    """
+    for act, trait in sorted(set().union(*samples)):
+        losses_of_samples = [sample[act, trait] for sample in samples]
+        losses_of_act = [sample[act, _ANY] for sample in samples]
+        if trait != _ANY and losses_of_samples == losses_of_act:
+            continue
+        fewest_games = min(map(len, losses_of_samples))
+        games_with_loss = sum(map(bool, chain(*losses_of_samples)))
+        if fewest_games >= FEWEST and games_with_loss >= FEWEST:
+            yield act, trait
 
 
 def _significant(tests: _Tests) -> _Tests:
@@ -204,19 +227,19 @@ def _significant(tests: _Tests) -> _Tests:
 
 
 def _worst_by_act(tests: _Tests) -> list[_Key]:
-    """Return for each act the situation that surely loses or has changed most; the worst first.
+    """Return, for each act, the situation with the largest loss or change; the largest first.
 
-    Situations are compared by the end of their interval that is nearer to 0.
+    A loss or change is as large as it certainly is: its size less the half width of its interval.
     """
 
-    def negative_sure_size(key: _Key) -> float:
+    def certain_size(key: _Key) -> float:
         mean, _ = tests[key]
-        return mean.half_width - abs(mean.mean)
+        return abs(mean.mean) - mean.half_width
 
-    worst: dict[str, _Key] = {}
-    for act, trait in sorted(tests, key=negative_sure_size):
-        worst.setdefault(act, (act, trait))
-    return list(worst.values())
+    worst_of_act: dict[str, _Key] = {}
+    for act, trait in sorted(tests, key=certain_size, reverse=True):
+        worst_of_act.setdefault(act, (act, trait))
+    return list(worst_of_act.values())
 
 
 # --------------------------------------------------------------------------------------- situations
@@ -231,19 +254,20 @@ def _situation(key: _Key) -> str:
 
 
 def phrase_of(weakness: Weakness, conditions: int) -> str:
-    """Return a weakness as a phrase: the act, the act of the policy instead, and some conditions.
+    """Return a weakness as a phrase, such as "turns back instead of taking a unit, in dive 3".
 
-    `conditions` is the largest number of conditions.
+    `conditions` is the largest number of traits after the comma, such as the dive or the air.
     """
-    act, _, condition = weakness.situation.partition(", ")
-    traits = [trait for trait in (condition, *weakness.mostly) if trait]
-    instead = [trait for trait in traits if trait.startswith(INSTEAD)]
-    other_traits = [trait for trait in traits if trait not in instead]
-    return ", ".join((" ".join((act, *instead)), *other_traits[:conditions]))
+    act, _, trait_of_situation = weakness.situation.partition(", ")
+    traits = [trait for trait in (trait_of_situation, *weakness.mostly) if trait]
+    alternatives = [trait for trait in traits if trait.startswith(INSTEAD)]
+    other_traits = [trait for trait in traits if trait not in alternatives]
+    act_and_alternatives = " ".join((act, *alternatives))
+    return ", ".join((act_and_alternatives, *other_traits[:conditions]))
 
 
 def _test_numbers(name: str, test: tuple[Mean, float]) -> dict[str, float]:
-    """Return a test as fields: the mean with this name, its error, and the chance."""
+    """Return the result of a test as fields: the mean under this name, its error, the chance."""
     mean, chance = test
     return {
         name: round(mean.mean, DIGITS),
@@ -253,81 +277,86 @@ def _test_numbers(name: str, test: tuple[Mean, float]) -> dict[str, float]:
 
 
 def _weakness(key: _Key, games: Games, significant: _Tests) -> Weakness:
-    """Return the weakness of a significant situation, with its decisions in the games."""
-    act, trait = key
+    """Return the weakness in a situation, with the deviations that belong to it.
+
+    games        the bot's deviations in each of its games
+    significant  the tests of all situations in which it certainly loses, with this one among them
+    """
     deviations = [
-        deviation
-        for deviation in chain.from_iterable(games)
-        if deviation.act == act and trait in ("", *chain.from_iterable(deviation.traits))
+        deviation for deviation in chain.from_iterable(games) if _is_in_situation(deviation, key)
     ]
 
-    def negative_sure_loss(deviation: Deviation) -> float:
-        return deviation.error - deviation.lost
+    def certain_loss(deviation: Deviation) -> float:
+        return deviation.lost - deviation.error
 
-    clearest_first = sorted(deviations, key=negative_sure_loss)
-    plans = sorted(_plans(deviations), key=negative_sure_loss)
+    clearest = sorted(deviations, key=certain_loss, reverse=True)[:CLEAREST]
+    dives = sorted(_losing_dives(deviations), key=certain_loss, reverse=True)
     return Weakness(
         situation=_situation(key),
         decisions=round(len(deviations) / len(games), DIGITS),
         games=len({(deviation.record, deviation.seat) for deviation in deviations}),
         **_test_numbers("lost", significant[key]),
         mostly=tuple(_main_traits(key, deviations, significant)),
-        clearest=tuple(
-            deviation for deviation in clearest_first[:CLEAREST] if deviation.lost > deviation.error
-        ),
-        plans=round(len(plans) / len(games), DIGITS),
-        plan=plans[0] if plans else None,
+        clearest=tuple(deviation for deviation in clearest if certain_loss(deviation) > 0),
+        plans=round(len(dives) / len(games), DIGITS),
+        plan=dives[0] if dives else None,
     )
 
 
-def _main_traits(key: _Key, deviations: Sequence[Deviation], significant: _Tests) -> Iterator[str]:
-    """Yield a trait of each kind that has nearly all of the loss of a situation.
+def _is_in_situation(deviation: Deviation, key: _Key) -> bool:
+    """Return True if a decision has the act and the trait of a situation."""
+    act, trait = key
+    return deviation.act == act and trait in (_ANY, *chain.from_iterable(deviation.traits))
 
-    The trait must be significant itself, or common to all deviations; of several it is the rarest
-    one. A kind of which the situation names a trait already is left out, and so is the number of
-    seats if it was always the same.
+
+def _main_traits(key: _Key, deviations: Sequence[Deviation], significant: _Tests) -> Iterator[str]:
+    """Yield the traits behind a situation: at most one of each kind, with nearly all of the loss.
+
+    Kinds of traits are, for example, the dive and the air. If several traits of a kind have nearly
+    all of the loss, the rarest one is yielded. The kind of the situation's own trait is left out.
     """
-    total = sum(deviation.lost for deviation in deviations)
-    for traits_of_kind in zip(*[deviation.traits for deviation in deviations], strict=True):
+    act, own_trait = key
+    total_loss = sum(deviation.lost for deviation in deviations)
+    kinds = len(deviations[0].traits) if deviations else 0
+    for kind in range(kinds):
         losses_by_trait = defaultdict(list)
-        for traits, deviation in zip(traits_of_kind, deviations, strict=True):
-            for trait in traits:
+        for deviation in deviations:
+            for trait in deviation.traits[kind]:
                 losses_by_trait[trait].append(deviation.lost)
-        if key[1] in losses_by_trait:
+        if own_trait in losses_by_trait:
             continue
         candidates = []
         for trait, losses in losses_by_trait.items():
-            is_common = len(losses) == len(deviations)
-            if (
-                sum(losses) >= NAMED_SHARE * total
-                and ((key[0], trait) in significant or is_common)
-                and not (trait.endswith(" seats") and is_common)
-            ):
+            has_nearly_all = sum(losses) >= NAMED_SHARE * total_loss
+            is_common = len(losses) == len(deviations)  # all of the deviations have it
+            is_significant = (act, trait) in significant
+            # If all games had the same number of seats, that explains nothing.
+            is_trivial = is_common and trait.endswith(" seats")
+            if has_nearly_all and (is_significant or is_common) and not is_trivial:
                 candidates.append((len(losses), trait))
         if candidates:
             _, rarest = min(candidates)
             yield rarest
 
 
-def _plans(deviations: Iterable[Deviation]) -> Iterator[Deviation]:
-    """Yield each dive whose deviations together have a graver mark than any of them alone.
+def _losing_dives(deviations: Iterable[Deviation]) -> Iterator[Deviation]:
+    """Yield the dives whose deviations together have a graver mark than each of them alone.
 
-    A dive is yielded as its first deviation, with the sum of all its losses.
+    A dive is yielded as its first deviation, with the sum of the losses of all.
     """
     from deepsea_arena.analysis import graver_mark, sum_of  # loads the SDK
     from deepsea_sdk.coach.decisions import Estimate, mark_of
 
-    dives: dict[tuple[str, int, int], list[Deviation]] = {}
+    by_dive: dict[tuple[str, int, int], list[Deviation]] = {}
     for deviation in deviations:
-        key = (deviation.record, deviation.seat, deviation.dive)
-        dives.setdefault(key, []).append(deviation)
-    for dive_deviations in dives.values():
-        losses = [Estimate(deviation.lost, deviation.error) for deviation in dive_deviations]
-        loss = sum_of(losses)
-        if graver_mark(loss, map(mark_of, losses)):
-            yield replace(
-                dive_deviations[0], lost=round(loss.mean, DIGITS), error=round(loss.error, DIGITS)
-            )
+        dive_key = (deviation.record, deviation.seat, deviation.dive)
+        by_dive.setdefault(dive_key, []).append(deviation)
+    for deviations_of_dive in by_dive.values():
+        losses = [Estimate(deviation.lost, deviation.error) for deviation in deviations_of_dive]
+        total = sum_of(losses)
+        if graver_mark(total, map(mark_of, losses)):
+            first = deviations_of_dive[0]
+            yield replace(first, lost=round(total.mean, DIGITS), error=round(total.error, DIGITS))
 
 
 # --------------------------------------------------------------------------------------- deviations
@@ -346,9 +375,9 @@ LEVEL_POINTS = 3
 
 
 def games_of_bots(analyses: Iterable[GameAnalysis]) -> dict[RecordSeat, list[list[Deviation]]]:
-    """Return the deviations in each game of each bot, by name and version.
+    """Return, for each version of a bot, the list of its deviations in each of its games.
 
-    A bot that sits in several seats of a game has them as several games.
+    A bot that sits in several seats of a game has as many games.
     """
     games_by_bot: dict[RecordSeat, list[list[Deviation]]] = {}
     for analysis in analyses:
@@ -361,18 +390,22 @@ def games_of_bots(analyses: Iterable[GameAnalysis]) -> dict[RecordSeat, list[lis
 
 
 def deviations_of(analysis: GameAnalysis) -> Iterator[Deviation]:
-    """Yield the deviations of all seats among the judged decisions of a game."""
-    analysed = {decision.number: decision for decision in analysis.decisions}
+    """Yield the judged decisions of a game that differ from those of the policy of the roll-outs.
+
+    They are those of all seats, in the order of the game.
+    """
+    judged_decisions = {decision.number: decision for decision in analysis.decisions}
     for step in steps_of(analysis.record):
-        if step.decision not in analysed or step.kind != "decision":
+        if step.decision not in judged_decisions or step.kind != "decision":
             continue
-        decision = analysed[step.decision]
+        decision = judged_decisions[step.decision]
         view = view_for(step.before.state, decision.seat)
-        policy_action, played = steady(view), decision.judged.played
+        played, policy_action = decision.judged.played, steady(view)
         if policy_action == played:
             continue
-        act, policy_act = _verb(played), _verb(policy_action)
-        alternative = "another one" if act == policy_act else ACTS[policy_act][1]
+        verb, policy_verb = _verb(played), _verb(policy_action)
+        # The same verb with another unit or order is called "another one".
+        alternative = "another one" if verb == policy_verb else ACTS[policy_verb][1]
         lost = _loss_against(decision.judged, policy_action)
         yield Deviation(
             record=analysis.name,
@@ -381,7 +414,7 @@ def deviations_of(analysis: GameAnalysis) -> Iterator[Deviation]:
             decision=decision.number,
             turn=decision.turn,
             dive=decision.judged.dive,
-            act=ACTS[act][0],
+            act=ACTS[verb][0],
             traits=((f"{INSTEAD} {alternative}",), *_traits(view)),
             played=played,
             policy=policy_action,
@@ -397,28 +430,34 @@ def _verb(action: str) -> str:
 
 
 def _loss_against(judged: Judgement, policy_action: str) -> Estimate:
-    """Return the score that the played action loses against the policy's action."""
+    """Return how much score the action that was played loses against the policy's action.
+
+    It is below 0 if the action that was played is the better one.
+    """
     scores = {option.action: option.score for option in judged.options}
-    mean = scores[policy_action].mean - scores[judged.played].mean
+    policy_score, played_score = scores[policy_action], scores[judged.played]
+    lost = policy_score.mean - played_score.mean
     if policy_action == judged.best:
-        return Estimate(mean, judged.regret.error)
-    # The error of a difference on the same luck is smaller, but not known: this is an upper bound.
-    return Estimate(mean, hypot(scores[policy_action].error, scores[judged.played].error))
+        return Estimate(lost, judged.regret.error)
+    # Both actions were tried on the same luck, which makes the error of their difference smaller
+    # than this. It is not known, so that this upper bound is taken.
+    return Estimate(lost, hypot(policy_score.error, played_score.error))
 
 
 def _traits(view: View) -> Iterator[tuple[str, ...]]:
-    """Yield the dive, the air, the way home, the load, the lead and the seats of a view, in words.
+    """Yield the traits of a position that a seat sees, in words: a group for each kind of trait.
 
-    The words follow an act: "turns back, with 9 air or more".
+    The kinds are the dive, the air, the way home, the load, the lead and the number of seats. The
+    words follow an act, such as "turns back, with at least 9 air".
     """
     yield (f"in dive {view.dive}",)
     yield _bands(view.air, "with {} air", (8, 16))
     yield _bands(view.distance_home, "{} spaces from home", (4, 9))
     carrying = "carrying something" if view.me.load else "carrying nothing"
     yield (carrying, *_bands(view.me.load, "with a load of {}", (1, 2)))
-    banks = [view.expected_value(bank) for bank in view.bank]
-    own_points = banks.pop(view.me.seat)
-    lead = own_points - max(banks)
+    points = [view.expected_value(bank) for bank in view.bank]
+    own_points = points.pop(view.me.seat)
+    lead = own_points - max(points)
     yield (
         "when behind" if lead < -LEVEL_POINTS else "when not behind",
         "when ahead" if lead > LEVEL_POINTS else "when not ahead",
@@ -427,11 +466,12 @@ def _traits(view: View) -> Iterator[tuple[str, ...]]:
 
 
 def _bands(number: int, template: str, bounds: tuple[int, ...]) -> tuple[str, ...]:
-    """Say for each of the bounds on which side of it a number is.
+    """Return a phrase for each of the bounds, which says whether a number is above it.
 
-    `template` has a place for "at most 8" or "at least 9".
+    `template` is the phrase with a place for "at most 8" or "at least 9".
     """
-    return tuple(
-        template.format(f"at least {bound + 1}" if number > bound else f"at most {bound}")
-        for bound in bounds
-    )
+    phrases = []
+    for bound in bounds:
+        side = f"at least {bound + 1}" if number > bound else f"at most {bound}"
+        phrases.append(template.format(side))
+    return tuple(phrases)

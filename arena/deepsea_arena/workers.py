@@ -79,36 +79,43 @@ class JobWorkers:
         """True if a worker has finished a job, so that workers can be started here."""
 
     def free(self) -> Sequence[int | None]:
-        """Return the rotation of the last job of each worker that can take a job.
+        """Return, for each job that workers can take now, the rotation of that worker's last job.
 
-        The worker still runs the bots of that rotation. A worker that can take several jobs comes
-        up several times. None stands for a worker without a last job.
+        A worker still runs the bots of its last job, so that another job of the same rotation suits
+        it best. The rotation is None for a worker that has played nothing.
         """
         return [self._rotations.get(worker) for worker in self.pool.free()]
 
     def start(self, job: Job) -> bool:
-        """Give a job to a free worker. Return False if there is none any more, since it has left.
+        """Give a job to the free worker that suits it best.
 
-        Of the workers with the fewest jobs, one that has played the job's rotation is best, since
-        its bots run already, and one that has played nothing is second best.
+        Return False if no worker is free any more, because the free one has left.
+        """
+        free_workers = self.pool.free()
+        if not free_workers:
+            return False
+        worker = self._best_worker(job, free_workers)
+        digests = dict.fromkeys(version.digest for version in job.seats)  # each once, in order
+        task = self.pool.start(job, worker, tuple(digests))
+        self._tasks[task] = job, worker
+        self._rotations[worker] = job.rotation
+        return True
+
+    def _best_worker(self, job: Job, free_workers: Sequence[Hashable]) -> Hashable:
+        """Return the free worker that suits a job best.
+
+        It is one of the workers with the fewest jobs; of these one that has played the job's
+        rotation, since its bots run already, or else one that has played nothing.
         """
         job_counts = Counter(worker for _, worker in self._tasks.values())
-        free = self.pool.free()
-        if not free:
-            return False
-        fewest = min(job_counts[worker] for worker in free)
-        idlest = [worker for worker in free if job_counts[worker] == fewest]
+        fewest_jobs = min(job_counts[worker] for worker in free_workers)
+        idlest_workers = [worker for worker in free_workers if job_counts[worker] == fewest_jobs]
 
         def preference(worker: Hashable) -> tuple[bool, bool]:
-            rotation = self._rotations.get(worker)
-            return rotation == job.rotation, not rotation
+            last_rotation = self._rotations.get(worker)
+            return last_rotation == job.rotation, not last_rotation
 
-        best = max(idlest, key=preference)
-        digests = dict.fromkeys(version.digest for version in job.seats)  # each once, in order
-        task = self.pool.start(job, best, tuple(digests))
-        self._tasks[task] = job, best
-        self._rotations[best] = job.rotation
-        return True
+        return max(idlest_workers, key=preference)
 
     def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
         """Wait for outcomes of jobs, and return them.
@@ -139,18 +146,20 @@ class JobWorkers:
         self.pool.close()
 
     def _job_and_outcome(self, event: WorkerEvent) -> tuple[Job, Outcome]:
-        """Return the job of an event with its outcome.
+        """Return the job that an event has ended, with the outcome.
 
-        Another machine cannot blame a bot: the seat is left out of its void games.
+        A result names the machine that played it. A void game of another machine names no seat,
+        since such a machine must not blame a bot.
         """
         job, worker = self._tasks.pop(event.task)
         outcome = outcome_of_event(event, has_worked=self._has_worked)
-        machine = self.machine(worker)
         self._has_worked |= isinstance(event, TaskResult)
+        machine = self.machine(worker)
+        is_other_machine = machine != ""
         match outcome:
             case FinishedGame():
                 outcome = replace(outcome, machine=machine)
-            case VoidOutcome() if machine:
+            case VoidOutcome() if is_other_machine:
                 outcome = replace(outcome, seat=None)
             case VoidOutcome() | HostTrouble():
                 pass
@@ -164,35 +173,51 @@ MakePool = Callable[[Season, RunWatcher], JobWorkers]
 
 
 def local_workers(store: Store, workers: int) -> MakePool:
-    """Return a function that starts worker processes on this machine.
+    """Return a function that starts this number of worker processes for a season's games.
 
-    They get the files of bots from the store, through this process.
+    The processes get the files of bots from the store, through this process.
     """
 
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
-        """Start the processes for a season's games, and report how bots are timed here."""
-        # If the sandbox does not work, this raises here, and not in every worker.
+        """Start the worker processes for the games of a season.
+
+        If bots are timed less well for lack of control groups, report that. Raises
+        SandboxUnavailable if the season's bots cannot be isolated here.
+        """
+        # Called for its error, too: otherwise the error would come from every worker.
         settings = hosting(season.isolation, season.limits).for_one_of(workers)
-        if note := without_cgroups(season.isolation):
+        note = without_cgroups(season.isolation)
+        if note is not None:
             watcher.trouble(note)
-        setup = partial(game_worker, starts_at_once=settings.starts_at_once)
-        cpus = equal_shares(workers)
-        pool = LocalWorkers(setup, workers, fetch=store.bots.archive, ahead=1, cpus=cpus)
+        pool = LocalWorkers(
+            partial(game_worker, starts_at_once=settings.starts_at_once),
+            workers,
+            fetch=store.bots.archive,
+            ahead=1,  # each worker prepares its next game while it plays
+            cpus=equal_shares(workers),
+        )
         return JobWorkers(pool)
 
     return make
 
 
 def cluster_workers(store: Store, address: str) -> MakePool:
-    """Return a function that connects to the workers of the Dask scheduler at `address`.
+    """Return a function that makes a pool of the workers of the Dask scheduler at `address`.
 
-    They get the files of bots from the store, through this process.
+    The workers get the files of bots from the store, through this process.
     """
 
     def make(season: Season, watcher: RunWatcher) -> JobWorkers:
-        check, fetch = partial(hosting, season.isolation, season.limits), store.bots.archive
-        pool = dask_workers()(address, game_worker, check, fetch=fetch, report=watcher.trouble)
-        return JobWorkers(pool, lambda worker: worker.address, pool.dismiss)
+        """Connect to the workers that can play the games of a season; see `DaskWorkers`."""
+        pool = dask_workers()(
+            address,
+            game_worker,
+            # A worker that cannot isolate the season's bots raises here, and is not used.
+            check=partial(hosting, season.isolation, season.limits),
+            fetch=store.bots.archive,
+            report=watcher.trouble,
+        )
+        return JobWorkers(pool, machine=lambda worker: worker.address, dismiss=pool.dismiss)
 
     return make
 
@@ -243,27 +268,31 @@ def match_on_cluster(
 def player(
     digests: Sequence[str], level: IsolationLevel, link: Link
 ) -> Iterator[Callable[[MatchSettings], MatchResult]]:
-    """Set up a worker, and yield its function that plays a share of a match.
+    """Set up a worker of a cluster, and yield its function that plays some games of a match.
 
-    digests  the digests of the bots of the match, in their order
+    digests  the digests of the match's bots, in the order of the bots
+    level    the isolation of the bots on this machine
     """
     isolation: Isolation = choose(level)
     with own_folder() as folder:
         folders = BotCache(folder, link.file)
 
         def local_bot(bot: BotSpec, digest: str) -> BotSpec:
+            """Return a bot with its command and folder on this machine."""
             unpacked = unpacked_bot(folders(digest), bot.name)
             return replace(bot, command=unpacked.command, folder=unpacked.folder)
 
-        def play(share: MatchSettings) -> MatchResult:
-            """Play a share of the match with the bots' files of this machine."""
+        def play(match_part: MatchSettings) -> MatchResult:
+            """Play the games of a part of the match, with the bots as they are on this machine."""
             if folders.has_lost(digests):
+                # A cleaner of /tmp has removed files of a bot: another worker takes over.
                 link.leave()
-            specs = [
-                local_bot(bot, digest) for bot, digest in zip(share.bots, digests, strict=True)
+            local_bots = [
+                local_bot(bot, digest) for bot, digest in zip(match_part.bots, digests, strict=True)
             ]
-            # This machine's CPUs are not those of the run, and other workers may be here.
-            hosting = replace(share.hosting, isolation=isolation, starts_at_once=1)
-            return shared_match.play_share(link, replace(share, bots=specs, hosting=hosting))
+            # The number of CPUs and of other workers is not known here, so bots start one by one.
+            local_hosting = replace(match_part.hosting, isolation=isolation, starts_at_once=1)
+            local_settings = replace(match_part, bots=local_bots, hosting=local_hosting)
+            return shared_match.play_share(link, local_settings)
 
         yield play

@@ -63,7 +63,7 @@ def played(
     async def play() -> None:
         running = RunningBots(most, limit, free)
         for game in games:
-            running.seat([(name, make(name)) for name in game], reserve=50)
+            running.line_up([(name, make(name)) for name in game], reserve=50)
             running.dismiss([name for name in game if name in faulty])
             await asyncio.gather(*running._ending)
         log.append("end")
@@ -116,7 +116,7 @@ def test_a_bot_is_started_before_its_game_only_once() -> None:
         running = RunningBots(free_memory=lambda: 100)
         await running.prepare("a", cast("Callable[[], BotPool]", lambda: Pool(log, "a")))
         assert "a" in running
-        running.seat([("a", cast("StartPool", None))], reserve=50)
+        running.line_up([("a", cast("StartPool", None))], reserve=50)
         await running.close()
 
     asyncio.run(prepare())
@@ -130,10 +130,12 @@ def test_for_want_of_descriptors_those_that_have_rested_longest_leave_before_a_s
     async def play() -> None:
         running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: free[0])
         for game in ("ab", "bc", "cd"):
-            running.seat([(name, cast("StartPool", partial(Pool, log, name))) for name in game], 50)
+            running.line_up(
+                [(name, cast("StartPool", partial(Pool, log, name))) for name in game], 50
+            )
         free[0] = 20
         await running.prepare("e", cast("StartPool", partial(Pool, log, "e")))
-        running.seat([(name, cast("StartPool", partial(Pool, log, name))) for name in "df"], 50)
+        running.line_up([(name, cast("StartPool", partial(Pool, log, name))) for name in "df"], 50)
         await asyncio.gather(*running._ending)
         log.append("end")
         await running.close()
@@ -161,9 +163,9 @@ def test_a_start_for_which_something_lacks_is_tried_again_when_a_bot_has_left(
     async def play(lacks: int) -> str:
         running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: 1000)
         for name in "abc":
-            running.seat([(name, cast("StartPool", partial(Pool, log, name)))], 50)
+            running.line_up([(name, cast("StartPool", partial(Pool, log, name)))], 50)
         pool = cast("StartPool", partial(Pool, log, "d", [wrapped] * lacks))
-        line_up = running.seat([("d", pool)], 50)
+        line_up = running.line_up([("d", pool)], 50)
         try:
             with line_up.table(bytes(32)) as (slot,):
                 return str(await line_up.ready(slot))
@@ -183,9 +185,9 @@ def test_an_error_that_is_no_shortage_makes_nobody_leave() -> None:
 
     async def play() -> None:
         running = RunningBots(free_memory=lambda: 100, free_descriptors=lambda: 1000)
-        running.seat([("a", cast("StartPool", partial(Pool, log, "a")))], 50)
+        running.line_up([("a", cast("StartPool", partial(Pool, log, "a")))], 50)
         error = RefereeError("the sandbox is broken")
-        line_up = running.seat([("b", cast("StartPool", partial(Pool, log, "b", [error])))], 50)
+        line_up = running.line_up([("b", cast("StartPool", partial(Pool, log, "b", [error])))], 50)
         with line_up.table(bytes(32)) as (slot,), pytest.raises(RefereeError):
             await line_up.ready(slot)
         log.append("end")

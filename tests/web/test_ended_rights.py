@@ -27,7 +27,7 @@ from deepsea_arena.api.errors import INVALID_TOKEN, SESSION_ENDED, ApiError, Ref
 from deepsea_arena.api.ladder_api import KEY, METHODS, ROOT, SHA256
 from deepsea_arena.api.local import LocalLadder
 from deepsea_arena.api.service import MACHINE
-from deepsea_arena.seat import choosing_of
+from deepsea_arena.seat import open_question
 from deepsea_ladder.accounts import Caller, Role, SecretKind
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_web.gateway import RECHECK_US, Gateway
@@ -131,7 +131,7 @@ def _asked(world: World) -> dict[str, Any]:
     name = f"person-{len(games.of_person(_anna_id(world), None, 99))}"
     new_game(world.service.store, author_id=_anna_id(world), game_id=name)
     Runner(world.service.store).play_on()
-    number, _ = choosing_of(games.get(name)) or (0, None)
+    number, _ = open_question(games.get(name)) or (0, None)
     return {"game_id": name, "asked": number, "action": "leave"}
 
 

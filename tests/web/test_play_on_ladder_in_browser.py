@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from deepsea_arena.seat import choosing_of
+from deepsea_arena.seat import open_question
 from helpers.chromium import SCHEMES, fits, visited, without_violations
 from helpers.people import Runner
 from helpers.tiers import daily
@@ -31,7 +31,7 @@ def next_question(world: World, game_id: str, steps: int) -> int | None:
     store = world.service.store
     while True:
         Runner(store).play_on()
-        found = choosing_of(store.person_games.get(game_id))
+        found = open_question(store.person_games.get(game_id))
         if found is None or steps < BY_HAND:
             return found and found[0]
         action = found[1].offered[0].key

@@ -22,7 +22,7 @@ from deepsea_arena.games import (
     read_record,
 )
 from deepsea_arena.seasons import find_season, open_seasons, preset_of
-from deepsea_arena.standings import eligible, listed
+from deepsea_arena.standings import listed, standings_candidates
 from deepsea_ladder.accounts import Scope, address_prefix
 from deepsea_ladder.errors import LadderError, NotOnLadder, PersonGameError
 from deepsea_ladder.model import BotVersion, PersonGame, StoredSeason, TaskState
@@ -117,12 +117,13 @@ class PersonGameMethods(LadderPart):
     @method("POST", "/play/{game_id}/answer")
     def decide(self, *, game_id: str, asked: int = 0, action: str = "") -> Done:
         """Answer the question with the number `asked`, by the key of a choice or a whole action."""
-        from deepsea_arena.seat import PICKS, choosing_of  # here, since it loads the whole SDK
+        # Imported only here, since it loads the whole SDK.
+        from deepsea_arena.seat import MOST_CHOICES, open_question
 
         game, host = self._own_game(game_id), self.service.host
-        # A decision may need several questions; PICKS numbers are reserved for each decision.
-        decision_number = asked // PICKS
-        question = choosing_of(game)
+        # A decision may need several questions: each decision has MOST_CHOICES numbers.
+        decision_number = asked // MOST_CHOICES
+        question = open_question(game)
         is_current = question is not None and question[0] == asked
         if host is not None and action in (HINT, NEXT):
             if action == HINT and not is_current:
@@ -236,7 +237,7 @@ class PersonGameMethods(LadderPart):
 
     def _ranked_versions(self, season: StoredSeason) -> list[BotVersion]:
         """Return the current version of each bot that plays in a season, best first."""
-        entries = listed(self.store, season, eligible(self.store, season))
+        entries = listed(self.store, season, standings_candidates(self.store, season))
         return [entry.version for entry in sorted(entries, key=by_standing) if entry.is_current]
 
     def _named_opponents(self, season: StoredSeason, bots: Sequence[str]) -> list[BotVersion]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from deepsea_arena.api.declarations import LadderPart, method
 from deepsea_arena.api.errors import ApiError, RefusalKind, refusal_of, refused_as_api_error
 from deepsea_arena.ladder_analyses import AnalysisFound, analyses_and_document, analyses_of, plan
-from deepsea_arena.status import copies
+from deepsea_arena.status import same_files_of_others
 from deepsea_ladder.accounts import Role, Scope
 from deepsea_ladder.errors import LadderError, NotOnLadder
 from deepsea_ladder.limits import size_in_words
@@ -150,7 +150,7 @@ class SubmissionMethods(LadderPart):
         bots = self.store.bots.all(None if everybody else self.own_id)
         shared_files = self.store.bots.shared_files() if everybody else ()
         return tuple(
-            bot_place(bot, copies(shared_files, bot.author, bot.name))
+            bot_place(bot, same_files_of_others(shared_files, bot.author, bot.name))
             for bot in bots
             if everybody or self.is_own(bot.author)
         )
@@ -261,7 +261,9 @@ class SubmissionMethods(LadderPart):
         completed: list[Submission] = []
         for submission in submissions:
             author, bot, version = submission.author, submission.bot, submission.version
-            same_files = () if version is None else copies(shared_files, author, bot, version)
+            same_files = (
+                () if version is None else same_files_of_others(shared_files, author, bot, version)
+            )
             completed.append(replace(submission, same_files=same_files))
         return tuple(completed)
 

@@ -261,7 +261,7 @@ def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
     is_here  True if the ladder is on this machine; then a note says if the sandbox that its bots
              need does not work here
     """
-    from deepsea_arena.seasons import missing_sandbox
+    from deepsea_arena.seasons import isolation_trouble
 
     seats = " or ".join(map(str, season.seats))
     echo(
@@ -274,7 +274,7 @@ def _print_season(season: SeasonInfo, *, is_here: bool = True) -> None:
     echo(f"commitment to its games' seed: {commitment} (`ladder status --json` has all of it)")
     if season.isolation == "process":
         echo("its bots are trusted: they run as plain processes with your rights")
-    problem = missing_sandbox(season.isolation) if is_here else ""
+    problem = isolation_trouble(season.isolation) if is_here else ""
     if problem:
         echo(
             f"note: the sandbox does not work here: {problem}; or open a season "
