@@ -236,7 +236,9 @@ def soon(condition: Callable[[], bool], milliseconds: int = 10_000) -> bool:
 
 def processes_with(text: str) -> list[int]:
     """The other processes that have a text in their first environment or command line."""
-    return process_tree.search(lambda pid: os.fsencode(text) in process_tree.first_words(pid))
+    return process_tree.search(
+        lambda pid: os.fsencode(text) in process_tree.environment_and_command(pid)
+    )
 
 
 def needs_groups() -> Hierarchies:

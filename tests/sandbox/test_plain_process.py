@@ -41,7 +41,7 @@ def test_the_environment_of_older_processes_is_not_read_on_closing(
 ) -> None:
     pids = []
 
-    def first_words(pid: int) -> bytes:
+    def environment_and_command(pid: int) -> bytes:
         pids.append(pid)
         return b""
 
@@ -51,7 +51,7 @@ def test_the_environment_of_older_processes_is_not_read_on_closing(
         while process_tree.start_time(contained.pid) == began:  # in the same tick
             contained.close()
             contained = PlainProcess().spawn(LaunchSpec(("sleep", "60"), None, {}, None, 2, 2))
-        monkeypatch.setattr(process_tree, "first_words", first_words)
+        monkeypatch.setattr(process_tree, "environment_and_command", environment_and_command)
         contained.close()
         older.kill()
     assert older.pid not in pids

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_for_want_of_descriptors_is_an_error_and_not_gone(
         lambda: process_tree.is_ready(here),
         lambda: process_tree.cpu_us(here),
         lambda: process_tree.host_cpu_us(None),
-        lambda: process_tree.first_words(here),
+        lambda: process_tree.environment_and_command(here),
     ):
         with pytest.raises(OSError, match="Too many open files"):
             read()
@@ -150,7 +150,7 @@ def test_what_a_thread_has_waited_counts_on_when_it_ends() -> None:
         {},  # all are gone
     ]
     waits = process_tree.WaitSum()
-    sums = [waits.us({t: ThreadTimes(0, us) for t, us in look.items()}) for look in looks]
+    sums = [waits.add_reading({t: ThreadTimes(0, us) for t, us in look.items()}) for look in looks]
     assert sums == [600, 730, 750, 790, 790]
 
 

@@ -83,7 +83,8 @@ class Sandbox:
         self._warn_of_hidden(layout)
         group: Group | None = None
         stage: bot_users.Stage | None = None
-        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)  # bubblewrap has the end
+        # bubblewrap writes its status to the second descriptor.
+        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             stage = bot_users.Stage.build(layout.shown)
             if self._places.folders():
@@ -136,8 +137,8 @@ def _options(launch: LaunchSpec) -> list[str]:
 def _limits(limits: ResourceLimits) -> list[str]:
     """Return the options of the program prlimit that set a bot's limits, each hard and soft.
 
-    prlimit runs inside of the sandbox, because only there are processes counted per sandbox. A
-    limit of this process cannot be exceeded: a bot inherits it if it is lower.
+    prlimit runs inside of the sandbox, because only there are processes counted per sandbox. If a
+    limit of this process is lower, the bot gets that one: nobody can raise it without privileges.
     """
     limit_of_option = {
         "nproc": (resource.RLIMIT_NPROC, limits.processes),
@@ -398,8 +399,8 @@ class SandboxedProcess(IsolatedProcess):
     def _read_status(self) -> int | None:
         """Read the new part of bubblewrap's status; return the pid of the sandbox's process 1.
 
-        Return None until bubblewrap has started process 1: the first line of the status, in JSON,
-        has its pid. Then this opens its handle, too. Raises OSError without a free descriptor.
+        Return None until bubblewrap has started process 1: then the first line of the status, in
+        JSON, has its pid, and a pidfd of it is opened. Raises OSError without a free descriptor.
         """
         with self._lock:
             if self._status >= 0:

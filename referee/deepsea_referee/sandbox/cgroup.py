@@ -150,11 +150,11 @@ def find_hierarchies(places: list[MountedHierarchy]) -> Hierarchies:
             by_controller[name] = place
     # A folder of version 2 whose children can have limits; without it, any writable folder will do
     # for the mechanisms that need no controllers.
-    bounded, refused = _bounding_v2(version_2) if version_2 else (None, "")
+    bounded, refused = _folder_with_limits(version_2) if version_2 else (None, "")
     core = pressure = bounded or (_writable(version_2) if version_2 else None)
-    if core is not None and not _try(core, _has_core):
+    if core is not None and not _try_group(core, _has_core):
         core = None
-    if pressure is not None and not _try(pressure, _has_pressure):
+    if pressure is not None and not _try_group(pressure, _has_pressure):
         pressure = None
 
     def v1_parent(controller: str) -> Path | None:
@@ -183,10 +183,10 @@ def _writable(place: MountedHierarchy) -> Path | None:
 
 
 def _can_have_children(folder: Path) -> bool:
-    return _try(folder, lambda _: True)
+    return _try_group(folder, lambda _: True)
 
 
-def _try(folder: Path, has_mechanism: Callable[[Path], bool]) -> bool:
+def _try_group(folder: Path, has_mechanism: Callable[[Path], bool]) -> bool:
     """Make a group in a folder and remove it again; return True if it has a mechanism.
 
     Return False if the group cannot be made or removed.
@@ -218,7 +218,7 @@ def _has_pressure(group: Path) -> bool:
     return False
 
 
-def _bounding_v2(place: MountedHierarchy) -> tuple[Path | None, str]:
+def _folder_with_limits(place: MountedHierarchy) -> tuple[Path | None, str]:
     """Return a folder of cgroup v2 whose children can have limits of memory and tasks, and "".
 
     If there is none, return None and the reason why the first candidate was refused. The reason is
@@ -320,7 +320,7 @@ class _Counter:
             self.close()
             raise
 
-    def us(self) -> int:
+    def read_us(self) -> int:
         """Read and return the time in microseconds; if the group was removed, the last reading."""
         try:
             new_us = self._parse(os.pread(self._file, 512, 0))
@@ -444,11 +444,11 @@ class Group:
 
     def cpu_us(self) -> int | None:
         """Return the CPU time of all members, even of ended ones; None if it is not counted."""
-        return None if self._cpu is None else self._cpu.us()
+        return None if self._cpu is None else self._cpu.read_us()
 
     def denied_us(self) -> int | None:
         """Return the time in which members were ready and none had a CPU; None if not counted."""
-        return None if self._denied is None else self._denied.us()
+        return None if self._denied is None else self._denied.read_us()
 
     def over_limit(self) -> str | None:
         """Return the limit because of which the kernel has killed a member; None if it has not."""

@@ -161,7 +161,7 @@ def end_processes() -> None:
     """
 
     def has_lost_referee(pid: int) -> bool:
-        mark = _MARK.search(process_tree.first_words(pid))
+        mark = _MARK.search(process_tree.environment_and_command(pid))
         return mark is not None and _is_of_ended_process(os.fsdecode(mark[1]))
 
     process_tree.end_all(has_lost_referee)

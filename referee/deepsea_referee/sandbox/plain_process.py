@@ -130,7 +130,7 @@ class PlainBotProcess(IsolatedProcess):
             return False
         if process_tree.is_in_session(pid, self.pid, self._started):
             return True
-        return self._mark in process_tree.first_words(pid)
+        return self._mark in process_tree.environment_and_command(pid)
 
     def _tree(self) -> list[int]:
         """Return the bot's processes; none once the first one was reaped.

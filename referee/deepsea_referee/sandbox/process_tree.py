@@ -104,7 +104,7 @@ def _is_known(pid: int) -> bool:
     return True
 
 
-def first_words(pid: int) -> bytes:
+def environment_and_command(pid: int) -> bytes:
     """Return the environment and the command line with which a process was started.
 
     Each variable and each argument ends with a 0 byte. What cannot be read is left out.
@@ -231,7 +231,7 @@ class WaitSum:
         self._total_us = 0
         self._threads: dict[int, int] = {}
 
-    def us(self, threads: Mapping[int, ThreadTimes]) -> int:
+    def add_reading(self, threads: Mapping[int, ThreadTimes]) -> int:
         """Add what all threads have waited since the last reading; return the sum up to now.
 
         threads  the present times of all threads, by their numbers

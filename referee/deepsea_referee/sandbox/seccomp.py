@@ -264,7 +264,7 @@ def _architecture_instructions(architecture: str) -> list[Instruction]:
     """
     program = [
         _load(_NUMBER_AT),
-        # A number above LAST_REVIEWED does not skip the next return. So do x32 calls (above 2**30).
+        # A number up to LAST_REVIEWED skips the next return. x32 calls have numbers above 2**30.
         (GREATER, 0, 1, LAST_REVIEWED),
         _return(ERROR | errno.ENOSYS),
     ]

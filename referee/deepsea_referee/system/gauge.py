@@ -41,9 +41,9 @@ class BotGauge:
         """
         # The referee's own waits are read first: this thread may wait for a CPU while it reads the
         # others, and must not count that wait as one before this reading.
-        referee_waited_us = self._referee_waits.us(process_tree.threads([os.getpid()]))
+        referee_waited_us = self._referee_waits.add_reading(process_tree.threads([os.getpid()]))
         threads = self._process.threads()
-        waited_us = self._bot_waits.us(threads)
+        waited_us = self._bot_waits.add_reading(threads)
         denied_us = self._process.denied_us()
         if denied_us is None:
             denied_us = waited_us

@@ -437,13 +437,13 @@ class _BlockCollector:
 
     def add(self, result: GameResult, record: GameRecord) -> None:
         """Add a game that counts."""
-        self._add(result.game - 1, (result, record))
+        self._collect(result.game - 1, (result, record))
 
     def leave_out(self, void: VoidGame) -> None:
         """Add a void game, because of which its block does not count."""
-        self._add(void.game - 1, None)
+        self._collect(void.game - 1, None)
 
-    def _add(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
+    def _collect(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
         """Add a game, and report the next block, and those after it, as far as they are complete.
 
         Raises _EndOfBlocks, which ends the match, if the receiver of the blocks wants no more.

@@ -377,8 +377,8 @@ def mean_of(values: Sequence[float]) -> Mean:
 def difference(first: Mean, second: Mean) -> Mean:
     """Return the first mean minus the second one, with its standard error.
 
-    The two means must be independent: of other observations. The degrees of freedom are those of
-    Welch's t-test.
+    The means must come from different observations, so that they are independent. The degrees of
+    freedom are those of Welch's t-test.
     """
     variance_1, variance_2 = first.error**2, second.error**2
     variance = variance_1 + variance_2

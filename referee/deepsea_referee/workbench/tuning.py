@@ -129,7 +129,7 @@ class Spsa:
     def pair(self) -> tuple[Values, Values]:
         """Return the two settings of the bot's numbers that the next step compares.
 
-        They are on opposite sides of the newest place, as far from it as `_moves` says.
+        They are on opposite sides of the newest place, each one move of `_moves` from it.
         """
         first_place, second_place = [], []
         for place, move in zip(self.places[-1], self._moves(), strict=True):
@@ -339,7 +339,7 @@ class Budget(NamedTuple):
                 f"{text!r} is no budget: name a time such as 90s, 20m or 2h, or a number of games"
             )
         number, unit = int(match[1]), match[2]
-        # In microseconds, or games.
+        # In microseconds; a number without a unit counts games.
         size_of_unit = {"": 1, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6}
         total = number * size_of_unit[unit]
         return cls(text, half=max(1, total // 2), in_games=unit == "")
