@@ -47,7 +47,11 @@ class UncheckedMoves(Position):
     # Phase "declare": breathe and declare
 
     def _declarations(self, seat: int) -> tuple[str, ...]:
-        """Return the legal declarations of the diver; none if it has turned back already."""
+        """Return the legal declarations of a seat's diver at the start of its turn.
+
+        It may go down or turn back, unless the rules allow only one of the two. A diver that has
+        turned back already has nothing to declare: there are none.
+        """
         if self.homeward[seat]:
             return _NOTHING
         place = self.place[seat]
@@ -371,9 +375,10 @@ class GameState(UncheckedMoves):
     def legal_actions(self) -> tuple[str, ...]:
         """Return the legal actions of the seat to move, the default action first.
 
-        There are none where it has nothing to decide: before the dice, when the game is over, and
-        before the declaration of a diver that has turned back already. In phase "order" at most
-        `cleanup.LISTED_ORDERS` are listed, one for each way in which the piles can come out.
+        There are none if it has nothing to decide: before the dice, when the game is over, and at
+        the start of a turn of a diver that has turned back already. In phase "order" not all orders
+        are listed, but one for each way in which the piles can come out, up to
+        `cleanup.LISTED_ORDERS`; `is_legal` knows the others.
         """
         return self.legal
 

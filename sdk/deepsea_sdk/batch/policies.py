@@ -165,8 +165,9 @@ class SteadyPolicy(Policy):
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space.
 
-        They do if they expect clearly more points with it: the chance to come home, times the worth
-        of the cargo. The constants of the policy say how much more.
+        They do if the points that they expect to bring home with it are more than a constant times
+        those without it; without cargo, if they are at least a number of points. Expected points
+        are the chance to come home, times the worth of the cargo.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
         # Packed units have twice their mean worth, which is a whole number.
@@ -189,8 +190,8 @@ class SteadyPolicy(Policy):
     def drop(self, batch: Batch, turn: Turn) -> Array:
         """Return the slot of the poorest unit of each diver that drops it, otherwise -1.
 
-        A diver drops it if it expects clearly more points without it. A constant of the policy says
-        how much more.
+        A diver drops it if the points that it expects to bring home without it are more than a
+        constant times those with it: the chance to come home, times the worth of the cargo.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
         points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64) * 0.5

@@ -510,13 +510,7 @@ def luck_of_many(chances: Sequence[tuple[Step, LuckSource]], trials: int) -> lis
     chances  the steps, each with the source of the luck of its trials
     trials   the number of roll-outs of each outlook
     """
-    # A step's luck is the sum of the scores of these outlooks, each times its weight.
-    weighted_of_steps: list[list[tuple[int, Outlook]]] = []
-    for step, _ in chances:
-        if step.kind == "roll":
-            weighted_of_steps.append(_weighted_outcomes(step))
-        else:
-            weighted_of_steps.append([(-1, step.before), (1, step.after)])
+    weighted_of_steps = [_weighted_outlooks(step) for step, _ in chances]
     requests = [
         Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
         for (step, stream), weighted in zip(chances, weighted_of_steps, strict=True)
@@ -556,7 +550,15 @@ def _luck_of_step(
     return luck
 
 
-def _weighted_outcomes(step: Step) -> list[tuple[int, Outlook]]:
+def _weighted_outlooks(step: Step) -> list[tuple[int, Outlook]]:
+    """Return outlooks with weights: the luck of a step is the weighted sum of their scores."""
+    if step.kind == "roll":
+        return _weighted_rolls(step)
+    # What was expected before values are revealed is the score of the position before.
+    return [(-1, step.before), (1, step.after)]
+
+
+def _weighted_rolls(step: Step) -> list[tuple[int, Outlook]]:
     """Return the different outlooks after a roll, each with its weight in ninths.
 
     The sum of the weighted scores is the score after the roll that came, less the mean over all

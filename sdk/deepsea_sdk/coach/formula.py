@@ -165,12 +165,12 @@ def _chance_ahead(lead: float, square: float, first: _Prospect, second: _Prospec
         (first_chance, lead + first_points, square + first_doubt),
     ):
         if case_chance:  # 0 if the first seat is home
-            lost = _logistic(case_lead / sqrt(case_square))
-            total += case_chance * (1 - second_chance) * lost
+            if_second_drowns = _logistic(case_lead / sqrt(case_square))
+            total += case_chance * (1 - second_chance) * if_second_drowns
             if second_chance:
                 spread = sqrt(case_square + second_doubt)
-                saved = _logistic((case_lead - second_points) / spread)
-                total += case_chance * second_chance * saved
+                if_second_comes_home = _logistic((case_lead - second_points) / spread)
+                total += case_chance * second_chance * if_second_comes_home
     return total
 
 
@@ -348,11 +348,11 @@ def _ahead(
 
 
 def _spread_of_sums(first: Spread, second: Spread) -> Spread:
-    """Return the probability of each sum of two independent numbers."""
+    """Return the probability of each sum of two independent leads, from those of the two."""
     sums: dict[int, float] = {}
-    for first_number, first_chance in first.items():
-        for second_number, second_chance in second.items():
-            total = first_number + second_number
+    for first_lead, first_chance in first.items():
+        for second_lead, second_chance in second.items():
+            total = first_lead + second_lead
             sums[total] = sums.get(total, 0.0) + first_chance * second_chance
     return sums
 
@@ -525,7 +525,7 @@ class _BoundedSums:
                      reserved as the event may use now
         """
         # The second sum has its sign changed, so the same steps do for both.
-        for number, (move, largest_move) in enumerate(_moves(event)):
+        for number, (move, largest_move) in enumerate(_lead_moves(event)):
             reserved = self._reserved[number]
             room = max(0.0, self._bound - self._sums[number] - sum(reserved.values()))
             room_for_each = room / (1 + len(later_games))
@@ -534,7 +534,7 @@ class _BoundedSums:
 
     def add_late(self, key: _Later, event: _Event) -> None:
         """Add the luck of an event whose die another game rolled before, in the room reserved."""
-        for number, (move, largest_move) in enumerate(_moves(event)):
+        for number, (move, largest_move) in enumerate(_lead_moves(event)):
             room = self._reserved[number].pop(key, 0.0)
             self._sums[number] += _scaled(move, largest_move, room)
 
@@ -546,18 +546,18 @@ class _BoundedSums:
                 del reserved[key]
 
 
-def _moves(event: _Event) -> tuple[tuple[float, float], ...]:
-    """Return how far chance moved the lead in an event, and the farthest that it could move it.
+def _lead_moves(event: _Event) -> tuple[tuple[float, float], ...]:
+    """Return, for each of the two sums of luck, how far an event moved a lead and could move it.
 
-    There is one such pair for each of the two sums of luck. The second sum is counted with its sign
-    changed, so the farthest move down is the largest one there.
+    A move is the lead after the event, less the mean over its cases. The first pair has the move
+    that came and the largest one upward. The second pair has the same with all signs changed, as
+    the second sum is counted.
     """
     leads, ways, outcome = event
-    mean = sum([way * lead for way, lead in zip(ways, leads, strict=True)]) / sum(ways)
+    weighted_leads = [way * lead for way, lead in zip(ways, leads, strict=True)]
+    mean = sum(weighted_leads) / sum(ways)
     moves = [lead - mean for lead in leads]
-    upper_pair = moves[outcome], max(moves)
-    lower_pair = -moves[outcome], -min(moves)
-    return upper_pair, lower_pair
+    return (moves[outcome], max(moves)), (-moves[outcome], -min(moves))
 
 
 def _scaled(move: float, largest_move: float, room: float) -> float:
@@ -612,10 +612,10 @@ class _Walk:
             turn = self._turns[seat] + 1
             self.die = dive, seat, turn
             self.when = dive, turn, (seat - self._starter) % state.players
+        # Any other reveal is of chips that their owner sees as it comes home. It belongs to the
+        # roll just before it, so `when` stays.
         elif state.dive > dive or state.phase in ("order", "over"):
             self.when = dive, inf
-        # Any other reveal is of chips that their owner sees as it comes home: it belongs to the
-        # roll just before it, and `when` stays.
 
     def _next_chance_step(self) -> Step | None:
         """Return the next roll or reveal; None at the end of the game."""
