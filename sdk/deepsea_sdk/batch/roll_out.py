@@ -227,26 +227,28 @@ class _RollOuts:
         is_last = batch.dive[games] >= self.last_dive[games]
         batch.note_drowned(games[is_last])
         self._store_starters(games[is_last])
-        without_chips = batch.clean_up(games[~is_last], policy)
-        over = np.concatenate([games[is_last], without_chips])
+        # The clean-up returns the games that end early, because all chips have been brought home.
+        ended_early = batch.clean_up(games[~is_last], policy)
+        over = np.concatenate([games[is_last], ended_early])
         self._store_results(over)
         # Games that are over begin anew, and play on unnoticed: to remove them from the batch after
         # each dive would take more time.
-        batch.open(over, 0, 0)
+        batch.open(over, values=0, starter=0)
         self.dice.begin_dive(batch, games)
 
     def _store_results(self, over: Array) -> None:
         """Store the results of the games that have just ended.
 
-        Games that had ended before, and have played on since, are left out.
+        `over` may also have games that had ended before, and have played on since: they are left
+        out. Their row in the results is -1.
         """
         batch = self.batch
-        first_ended = over[self.result_row[over] >= 0]
-        rows = self.result_row[first_ended]
-        self.banks[rows] = batch.by_seat(batch.bank)[first_ended]
-        self.drowned[rows] = batch.drowned[first_ended]
-        self.playing_count -= len(first_ended)
-        self.result_row[first_ended] = -1
+        just_ended = over[self.result_row[over] >= 0]
+        rows = self.result_row[just_ended]
+        self.banks[rows] = batch.by_seat(batch.bank)[just_ended]
+        self.drowned[rows] = batch.drowned[just_ended]
+        self.playing_count -= len(just_ended)
+        self.result_row[just_ended] = -1
 
     def _store_starters(self, games: Array) -> None:
         """Store the seats that would begin the next dives of games that end with this dive.
@@ -255,7 +257,7 @@ class _RollOuts:
         """
         batch = self.batch
         rows = self.result_row[games]
-        is_counted = rows >= 0  # not a game that had ended before
+        is_counted = rows >= 0  # the row is -1 for a game that had ended before
         all_banked = np.bitwise_or.reduce(batch.by_seat(batch.bank)[games], axis=1)
         has_next_dive = is_counted & (batch.dive[games] < DIVES) & (all_banked != CHIP_BITS)
         games = games[has_next_dive]

@@ -115,8 +115,11 @@ def unpack(number: int, by_chip: bool) -> Unit:
         return Unit([(order >> _CHIP_BITS * place & 31) + 1 for place in range(len(ids))])
     # The last chip of the stack has the lowest bits.
     levels_from_last = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
-    unused = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
-    return Unit([unused[level].pop(0) for level in reversed(levels_from_last)])
+    chips_left = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
+    chips = []
+    for level in reversed(levels_from_last):
+        chips.append(chips_left[level].pop(0))
+    return Unit(chips)
 
 
 def unpack_trail(numbers: Array, by_chip: bool) -> tuple[list[Unit], frozenset[Unit]]:
@@ -159,6 +162,7 @@ def join_units(below: Array, above: Array, by_chip: bool) -> Array:
         # In the order field the last chip has the lowest bits: shift the levels below.
         chips_above = np.bitwise_count(above & CHIP_BITS)
         order = order_below << (chips_above * U64(_LEVEL_BITS)) | order_above
+    # The chips and the worth of both add up.
     units: Array = (below & SUMMED) + (above & SUMMED)
     units |= order << ORDER_AT & ORDER_BITS
     return units
@@ -445,9 +449,10 @@ def runs_to_ask_at_once(
 
 
 def _piles_of_items(rules: RuleSet, trail: Array, counts: Array) -> Array:
-    """Return for each item a number of the pile that it goes to, which differs between piles.
+    """Return for each item the number of the pile that it goes to, which counts within its game.
 
-    Only for rules by which each item takes the same room.
+    Only for rules by which each item takes the same room. An older pile has the number of its
+    space, a new one a higher number.
 
     trail   [games, WIDTH]
     counts  [games] the number of items of each game, one game after another

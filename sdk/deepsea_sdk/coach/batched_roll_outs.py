@@ -37,15 +37,18 @@ def scores(requests: Sequence[Trials]) -> list[Scores]:
 
 
 def _scores_of_batch(requests: Sequence[Trials]) -> list[Scores]:
-    """Return the scores of each request's trials, which are played as one batch."""
+    """Return the scores of each request's trials, which are played as one batch.
+
+    States that do not fit into a batch are played one by one.
+    """
     scores_of_states = _play_batch(requests)
     results: list[Scores] = []
     for trials in requests:
         scores_by_state = []
         for state in trials.states:
             if _fits_batch(state, trials):
-                seats_and_trials = next(scores_of_states).T
-                scores_by_state.append(seats_and_trials.tolist())
+                by_trial_and_seat = next(scores_of_states)
+                scores_by_state.append(by_trial_and_seat.T.tolist())
             else:
                 scores_by_state.append(one_by_one(trials._replace(states=[state]))[0])
         results.append(scores_by_state)
