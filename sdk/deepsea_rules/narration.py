@@ -277,7 +277,9 @@ class Story:
         """
         seat, origin = event["seat"], event["from_space"]
         load = len(self._cargo.get(seat, []))
-        dice = "+".join(map(str, event["dice"] or ())) + (f"-{load}" if load else "")
+        dice = "+".join(map(str, event["dice"] or ()))
+        if load:
+            dice += f"-{load}"
         origin_text = "?" if origin is None else str(origin or "sub")
         destination = "home" if event["home"] else str(event["to_space"] or "sub")
         actions = self._carry_out(event)

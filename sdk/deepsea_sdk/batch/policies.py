@@ -110,6 +110,16 @@ def first_of_name(batch: Batch, turn: Turn) -> Array:
     return is_first.T
 
 
+def _chances_to_come_home(breath_and_air: Array, load_and_place: Array) -> Array:
+    """Return each diver's chance to come home in the turns that the air leaves.
+
+    breath_and_air  [divers] the index of `TURNS_LEFT`: breath × PER_BREATH + air
+    load_and_place  [divers] the rest of the index of `_HOME_CHANCES`: load × _PER_LOAD + distance
+    """
+    chances: Array = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+    return chances
+
+
 class SteadyPolicy(Policy):
     """The SDK's steady policy for a batch.
 
@@ -148,12 +158,7 @@ class SteadyPolicy(Policy):
         return turns_back
 
     def _index_parts(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
-        """Return both parts of the index of each diver's chance to come home with its cargo.
-
-        The first part is the index of `_TURNS_OFFSET`, by what all divers breathe and the air. The
-        second is the part of the index of `_HOME_CHANCES` for the diver's load and place. With
-        parts b and p, the chance is `_HOME_CHANCES[p + _TURNS_OFFSET[b]]`.
-        """
+        """Return what `_chances_to_come_home` needs for each diver with the cargo that it has."""
         breath = batch.breath[turn.games]
         breath_and_air = np.multiply(breath, PER_BREATH, dtype=np.int64)
         # All others breathe before this seat's next turn.
@@ -173,7 +178,7 @@ class SteadyPolicy(Policy):
         # Packed units have twice their mean worth, which is a whole number.
         twice_points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
         # Multiplied in place: these arrays are as long as the batch.
-        least_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        least_points = _chances_to_come_home(breath_and_air, load_and_place)
         least_points *= self._next_unit
         least_points *= twice_points * 0.5
         # For a first unit, a number for each dive; with a load, 0, which is 4 entries later.
@@ -181,7 +186,7 @@ class SteadyPolicy(Policy):
         # With the unit, the diver carries one unit more, and all together breathe for one more.
         load_and_place += _PER_LOAD
         breath_and_air += PER_BREATH
-        expected_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        expected_points = _chances_to_come_home(breath_and_air, load_and_place)
         twice_points += (units >> WORTH_AT).view(np.int64)
         expected_points *= twice_points * 0.5
         takes: Array = expected_points > least_points
@@ -195,13 +200,13 @@ class SteadyPolicy(Policy):
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
         points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64) * 0.5
-        least_points = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        least_points = _chances_to_come_home(breath_and_air, load_and_place)
         least_points *= self._drop_unit
         least_points *= points
         # Without the unit, the diver carries one unit less, and all together breathe for one less.
         load_and_place -= _PER_LOAD
         breath_and_air -= PER_BREATH
-        chance_without = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+        chance_without = _chances_to_come_home(breath_and_air, load_and_place)
         slots = np.full(len(turn.diver), -1)
         # No unit is worth less than a chip of level 1, 1.5 points. The units are compared only for
         # divers that would drop so cheap a unit.

@@ -115,11 +115,11 @@ def unpack(number: int, by_chip: bool) -> Unit:
         return Unit([(order >> _CHIP_BITS * place & 31) + 1 for place in range(len(ids))])
     # The last chip of the stack has the lowest bits.
     levels_from_last = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
-    chips_left = {level: [chip for chip in ids if LEVEL_OF[chip] == level] for level in LEVELS}
-    chips = []
-    for level in reversed(levels_from_last):
-        chips.append(chips_left[level].pop(0))
-    return Unit(chips)
+    # Each level in the order takes the next chip of that level.
+    next_chips = {
+        level: iter([chip for chip in ids if LEVEL_OF[chip] == level]) for level in LEVELS
+    }
+    return Unit([next(next_chips[level]) for level in reversed(levels_from_last)])
 
 
 def unpack_trail(numbers: Array, by_chip: bool) -> tuple[list[Unit], frozenset[Unit]]:
