@@ -396,7 +396,10 @@ def _leasable(season: StoredSeason, can_be_leased: ColumnElement[bool]) -> Selec
 
 
 def _block_contents(connection: Connection, comparison_id: int) -> Iterator[bytes]:
-    """Yield the blocks of a comparison as JSON, in order. Raises `StoreDamaged`."""
+    """Yield the blocks of a comparison as JSON, in the order of their numbers.
+
+    Raises `StoreDamaged` at a block that cannot be unpacked.
+    """
     blocks = select(_blocks).where(_blocks.c.comparison_id == comparison_id)
     for row in connection.execute(blocks.order_by(_blocks.c.number)):
         try:

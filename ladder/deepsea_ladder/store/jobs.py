@@ -393,9 +393,9 @@ class Jobs(TaskQueue):
         return f"failed {failures} times, last: {reason}"
 
     def _record_final_failure(
-        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+        self, connection: Connection, task: Row[Any], reason: str, now_ms: int
     ) -> None:
-        note(connection, now_ms, AuditKind.QUARANTINED, game_id_of(connection, task), words)
+        note(connection, now_ms, AuditKind.QUARANTINED, game_id_of(connection, task), reason)
 
     def renew(self, jobs: Iterable[Job], seconds: float) -> int:
         """Let leases expire `seconds` from now (heartbeat), and return how many still held."""

@@ -370,6 +370,7 @@ def _exclude_inactive(
         .join(bots, bots.c.id == versions.c.bot_id)
         .where(versions.c.id.in_(entrants), bots.c.state != BotState.ACTIVE)
     )
+    # With 0 as the number of the last job, they left before the first one.
     rows = [
         {"season_id": season.id, "version_id": version_id, "after_number": 0, "place": 0}
         for version_id in connection.execute(inactive_versions).scalars()

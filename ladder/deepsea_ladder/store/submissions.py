@@ -121,7 +121,7 @@ class Submissions(TaskLine[SubmissionLease]):
                 size += len(content)
                 part = {"submission_id": submission_id, "number": number, "content": content}
                 connection.execute(insert(_archive_parts), part)
-            if size != new.size:
+            if size != new.size:  # the exception undoes the transaction
                 raise SubmissionError(f"an archive of {new.size} bytes came with {size}")
             return _submission_by_number(connection, submission_id)
 
@@ -347,12 +347,12 @@ class Submissions(TaskLine[SubmissionLease]):
         return super()._wait_again(connection, task, now_ms, **values)
 
     def _record_final_failure(
-        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+        self, connection: Connection, task: Row[Any], reason: str, now_ms: int
     ) -> None:
         """Store for the author that the ladder could not check it, and remove the archive."""
-        reason = printable(f"the ladder could not check it: {words}", schema.LONGEST_NOTE)
+        found = printable(f"the ladder could not check it: {reason}", schema.LONGEST_NOTE)
         remedy = "submit it again later, or ask whoever runs the ladder"
-        _update_row(connection, task.subject, games=0, found=reason, remedy=remedy)
+        _update_row(connection, task.subject, games=0, found=found, remedy=remedy)
         _remove_archive(connection, task.subject)
 
 

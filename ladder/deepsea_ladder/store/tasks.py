@@ -477,11 +477,11 @@ class TaskQueue(StorePart):
         return reason
 
     def _record_final_failure(
-        self, connection: Connection, task: Row[Any], words: str, now_ms: int
+        self, connection: Connection, task: Row[Any], reason: str, now_ms: int
     ) -> None:
         """Write to other tables that a task has failed for good; a hook, which does nothing here.
 
-        words  the stored reason
+        reason  the reason as it is stored with the task
         """
 
 
