@@ -73,9 +73,9 @@ def state_after(deed: BotDeed, bot: str, state: BotState, reason: str | None) ->
 
 
 def changes_state(deed: str, state: BotState) -> bool:
-    """Return True if a deed is permitted for a bot in this state and gives it another state.
+    """Return True if a deed is permitted for a bot in this state, and gives it another state.
 
-    Then pages offer the deed.
+    Pages use this to offer only deeds that have an effect.
 
     deed  the name of a `BotDeed`, such as "WITHDRAW"
     """
@@ -141,7 +141,7 @@ def conduct(
     """
     results = [game.result for game in newest_first if game.result is not None]
     void_games = [game for game in newest_first[: rules.attempts] if game.result is None]
-    absences = 0  # in a row, up to now
+    absences = 0  # the newest games, in a row
     for result in results:
         if not result.absent:
             break

@@ -239,8 +239,8 @@ def prove(games: Iterable[RecordedGame]) -> Iterator[str]:
 def difference(game: RecordedGame) -> str | None:
     """Return the first mistake of a stored game as one line, or None if it has none.
 
-    The game is played again from its record. The record must have the same result, and fit to the
-    stored id, seed and results.
+    The game is played again from its record, which must have the same result, and must agree with
+    the stored id, seed and results.
     """
     try:
         record = GameRecord.from_json(game.record)

@@ -163,7 +163,7 @@ def condition_near_zero(x: float, margin: float) -> tuple[float, float]:
     """
     distance = -x if x < 0.0 else x  # computed for x >= 0: the other side is its mirror image
     if distance > _TAIL:
-        distance = _TAIL  # beyond this, all draws are equally unlikely in doubles
+        distance = _TAIL  # farther away, the probability is too small for a double in any case
     # The ends of the interval relative to the mean, the near one first.
     near = margin - distance
     far = -margin - distance
@@ -175,6 +175,7 @@ def condition_near_zero(x: float, margin: float) -> tuple[float, float]:
         density_near, density_far = 1.0, exp(-2.0 * margin * distance)
         probability = _erfcx(-near / _SQRT_2) - density_far * _erfcx(-far / _SQRT_2)
         probability /= _SQRT_2_OVER_PI
+    # The mean and the variance of a normal distribution that is cut off at both ends.
     shift = (density_near - density_far) / probability
     slope = (near * density_near - far * density_far) / probability
     variance = 1.0 - (shift * shift + slope)

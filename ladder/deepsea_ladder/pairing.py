@@ -360,10 +360,11 @@ class RandomStream:
 
     def below(self, n: int) -> int:
         """Return a number from 0 to n - 1, all with the same probability."""
-        # Words from here on are skipped, since they would make small remainders likelier.
-        end = 2**64 - 2**64 % n
+        # Words have 64 bits. Those after the last multiple of n are skipped, since they would make
+        # small remainders likelier.
+        last_multiple = 2**64 - 2**64 % n
         word = self._next_word()
-        while word >= end:
+        while word >= last_multiple:
             word = self._next_word()
         return word % n
 

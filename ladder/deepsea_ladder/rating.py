@@ -187,10 +187,10 @@ class Fold:
 def rate(
     parameters: RatingParameters, ratings: Sequence[Rating], placements: Sequence[int]
 ) -> list[Rating]:
-    """Return the ratings after a game, by seat.
+    """Return the ratings of a game's players after the game, by seat.
 
-    ratings     before the game, by seat
-    placements  by seat; 1 is best, and tied seats share one
+    ratings     their ratings before the game, by seat
+    placements  their placements by seat; 1 is best, and tied seats share one
     Tied seats are processed in their order. Raises `RatingError` for invalid arguments.
     """
     seats = _seats_by_placement(ratings, placements)

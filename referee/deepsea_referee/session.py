@@ -298,6 +298,8 @@ class Session:
     def _end_with_stream(self) -> None:
         """End the session because its stream has ended, unless an error has ended it."""
         try:
+            # After Goodbye the outcome of requests is known; else the owner of the bot's process
+            # may know why it has ended.
             end = self._end or self.explain_end() or BotFault(Fault.CRASH, "the stream ended")
             self.fail(end)
         except Exception as error:  # noqa: BLE001  (such as a limit that cannot be read)
