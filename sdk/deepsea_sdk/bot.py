@@ -337,9 +337,9 @@ class Bot:
     # What the SDK calls
 
     def decide(self, view: View) -> str:
-        """Call the method for a decision, and return its action.
+        """Call the method for the decision that the view asks for, and return its action.
 
-        Raise `IllegalAnswer` if the method returned an illegal one.
+        Raise `IllegalAnswer` if the method returned an illegal action.
         """
         kind = view.kind
         if kind == "declare":
@@ -406,9 +406,9 @@ def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
         expected = f"an order of {', '.join(item.name for item in view.items)}"
     else:
         expected = f"one of {', '.join(view.legal)}"
-    shown = quoted(answer)
-    source = f"{type(bot).__name__}.{method}"
-    raise IllegalAnswer(f"{source} returned {shown}, which is not {expected}", action or shown)
+    shown_answer = quoted(answer)
+    message = f"{type(bot).__name__}.{method} returned {shown_answer}, which is not {expected}"
+    raise IllegalAnswer(message, action=action or shown_answer)
 
 
 def _action_of(kind: Kind | None, answer: object) -> str | None:
@@ -466,7 +466,7 @@ class SeatedBot:
         and the answer is that exception.
         """
         bot = self._bot
-        if bot is None:
+        if bot is None:  # it could not be made: each decision fails with that error
             return BotAnswer("", self._error)
         bot.clock = clock
         for event in events:

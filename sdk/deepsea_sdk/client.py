@@ -75,11 +75,12 @@ class Player:
         """True once the referee has sent Goodbye."""
 
     def receive(self, message: pb.PlayResponse) -> pb.PlayRequest | None:
-        """Handle one message, and return the answer to its requests; None if it has none.
+        """Handle one message of the referee, and return the decisions that it requests.
 
-        An exception of the bot is part of the answer. Raise `WireError` for an invalid message.
+        Return None if it requests none. An exception of a bot is reported as its decision. Raise
+        `WireError` for an invalid message.
         """
-        arrived = self._now()
+        arrived = self._now()  # first of all: the bots' clocks begin here
         if message.HasField("welcome"):
             self.welcomed = True
         for start in message.starts:

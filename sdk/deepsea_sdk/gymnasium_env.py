@@ -346,9 +346,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         """Play these games, which are at the start of a turn, until their learners are asked."""
         while len(games):
             turn = self.batch.turn(games)
-            turn = self._ask(turn, self.batch.may_declare(turn), DECLARE)
-            self.batch.declare(turn, self._policy)
-            games = self._move(turn)
+            # Games that wait for their learner leave the loop here, or in `_move`.
+            others_turn = self._ask(turn, self.batch.may_declare(turn), DECLARE)
+            self.batch.declare(others_turn, self._policy)
+            games = self._move(others_turn)
 
     def _move(self, turn: Turn) -> Array:
         """Move, and finish the turns in which no learner is asked; return the games that go on."""
@@ -379,13 +380,13 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         for the step, and it begins anew.
         """
         ended_dives = self.batch.search(turn, self._policy)
-        over = self.batch.clean_up(ended_dives, self._policy)
-        if len(over):
-            points, halves = self.batch.results(over)
-            self._step_rewards[over] = _rewards(self._reward, points, halves, self._seat[over])
-            self._ended_games.append(over)
+        ended = self.batch.clean_up(ended_dives, self._policy)
+        if len(ended):
+            points, halves = self.batch.results(ended)
+            self._step_rewards[ended] = _rewards(self._reward, points, halves, self._seat[ended])
+            self._ended_games.append(ended)
             self._final_points.append(points)
-            self._begin(over)
+            self._begin(ended)
         return turn.of(self._games)
 
     def _observe(self) -> tuple[Features, dict[str, Any]]:

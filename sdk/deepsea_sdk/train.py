@@ -329,7 +329,7 @@ class _Round(EvaluationPolicy):
         """
         if not len(games):
             return
-        # Before `clean_up`, which counts the dive up.
+        # These come before `clean_up`, which begins the next dive.
         dives = self.batch.dive[games]
         points, halves = self.batch.results(games)
         finished = self.batch.clean_up(games, self)
@@ -377,11 +377,12 @@ class _Round(EvaluationPolicy):
 def _improved_spread(spread: float, points: Array, final_scores: Array) -> float:
     """Return a spread with which the points of a dive predict the final scores a little better.
 
+    The games of one round differ by chance, so it is only a tenth of a Gauss-Newton step. The step
+    is made in the steepness of the logistic curve, which is the inverse of the spread.
+
+    spread        the spread so far
     points        [games, seats] points at the end of the dive
     final_scores  [games, seats] placement scores at the end of the game
-
-    It takes a tenth of a Gauss-Newton step in the inverse of the spread, the steepness of the
-    logistic curve: the games of one round differ by chance.
     """
     steepness = 1 / spread
     leads = points[:, :, None] - points[:, None, :]
@@ -438,6 +439,7 @@ def _adam_step(progress: Progress, inputs: Array, targets: Array, learning_rate:
         # The usual decay rates of Adam, 0.9 and 0.999
         mean[:] += F32(0.1) * (gradient - mean)
         mean_square[:] += F32(0.001) * (gradient * gradient - mean_square)
+        # The last summand keeps this from a division by 0.
         array[:] -= F32(rate) * mean / (np.sqrt(mean_square / scale) + F32(1e-8))
     return mean_error
 
@@ -449,12 +451,14 @@ def _gradients(
 
     The gradients are those of each matrix and bias, in the order of the layers.
     """
+    # Forwards: the inputs of each layer. All layers but the last one make negative values 0.
     layer_inputs = [inputs]
     for matrix, bias in layers[:-1]:
         layer_inputs.append(np.maximum(layer_inputs[-1] @ matrix + bias, 0))
     last_matrix, last_bias = layers[-1]
     outputs = (layer_inputs[-1] @ last_matrix + last_bias)[:, 0]
     error = outputs - targets
+    # Backwards: `slope` is that of the error by the outputs of the layer.
     slope = error[:, None] / F32(len(targets))
     gradients: list[Array] = []
     for (matrix, _), layer_input in zip(reversed(layers), reversed(layer_inputs), strict=True):

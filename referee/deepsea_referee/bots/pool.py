@@ -130,8 +130,9 @@ class BotPool:
             bot_slots = self._slots_of_bots[bot]
             if earlier_games == len(bot_slots):
                 bot_slots.append(Slot(len(self._slots)))
-                files = self._slots[bot].bot  # the slots with the numbers of bots are their first
-                self._slots.append(_Slot(bot, files))
+                # Further slots play the copy of the files that the bot's first slot plays.
+                first_slot = self._slots[bot]
+                self._slots.append(_Slot(bot, first_slot.bot))
             game_slots.append(bot_slots[earlier_games])
         self._games += 1
         for number in game_slots:

@@ -275,7 +275,8 @@ class BotProcess:
             self._leave_turns()
             if self._unwatch is not None:  # still watched: `_on_exit` has not been called yet
                 await self._wait_for_exit(_KILL_LIMIT_US)
-        await (self._lines or self._server).stop()
+        server = self._server if self._lines is None else self._lines
+        await server.stop()
         self._stop_watching()
         self._stdout.finish()
         self._stderr.finish()
@@ -313,16 +314,18 @@ class BotProcess:
         """
         if self._process is None:
             return None
-        if (error := self._process.check_error) is not None:
-            unchecked = RefereeError(f"the limits of {self.bot.name!r} cannot be checked: {error}")
-            unchecked.__cause__ = error
-            return unchecked
+        check_error = self._process.check_error
+        if check_error is not None:
+            message = f"the limits of {self.bot.name!r} cannot be checked: {check_error}"
+            referee_error = RefereeError(message)
+            referee_error.__cause__ = check_error
+            return referee_error
         if not self._process.out_of_memory():
             return None
-        limit = self._hosting.limits.memory_bytes // MIB
+        limit_mib = self._hosting.limits.memory_bytes // MIB
         return HostOutOfMemory(
             f"this machine ran out of memory, and the kernel ended {self.bot.name!r}, which was "
-            f"within its limit of {limit} MiB"
+            f"within its limit of {limit_mib} MiB"
         )
 
     async def exit_text(self, when: str = "", *, with_last_error: bool = True) -> str:
@@ -347,8 +350,9 @@ class BotProcess:
         """Return how a process that has exited ended; for the arguments see `exit_text`."""
         assert process.returncode is not None
         status = _exit_text(process.returncode)
-        if limit := process.over_limit():
-            status = f"{status} because it exceeded a limit ({limit})"
+        exceeded_limit = process.over_limit()
+        if exceeded_limit:
+            status = f"{status} because it exceeded a limit ({exceeded_limit})"
         if not with_last_error:
             return f"{status}{when}"
         stderr = self.error_text()
@@ -438,14 +442,16 @@ class BotProcess:
         self.session.pauses = Pauses(process.cpu_us if gauge else None, self._turns)
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment variables for Python, and the bot's parameters."""
-        return {
+        """Return environment variables for the bot: those that Python reads, and its parameters."""
+        environment = {
             "PYTHONUNBUFFERED": "1",  # the output is complete even if the bot is killed
             # The stack is written to stderr when the bot is aborted, or crashes in a library.
             "PYTHONFAULTHANDLER": "1",
             "PYTHONHASHSEED": "0",  # the order of sets is repeatable
-            **({PARAMETERS: self.bot.parameters} if self.bot.parameters else {}),
         }
+        if self.bot.parameters:
+            environment[PARAMETERS] = self.bot.parameters
+        return environment
 
     def _on_exit(self) -> None:
         """Kill the rest of the process tree; called when the first process has exited.

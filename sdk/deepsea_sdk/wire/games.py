@@ -70,11 +70,11 @@ _EVENT_DIVE, _EVENT_SEAT, _FROM_SPACE, _TO_SPACE, _HOME, _EVENT_AIR = small_tags
 
 def rules_to_wire(rules: RuleSet) -> pb.Rules:
     """Return the message of a rule set, with all options that have a value."""
-    options = [
-        pb.RuleOption(name=option.name, value=text)
-        for option in OPTIONS
-        if (text := option.to_text(getattr(rules, option.name))) is not None
-    ]
+    options = []
+    for option in OPTIONS:
+        text = option.to_text(getattr(rules, option.name))
+        if text is not None:
+            options.append(pb.RuleOption(name=option.name, value=text))
     return pb.Rules(name=rules.name, options=options)
 
 
