@@ -125,7 +125,7 @@ class _Chips:
     """Chips of a position: their ids, given in reading order, and the values that are written."""
 
     def __init__(self) -> None:
-        self._next = {level: CHIPS_PER_LEVEL * (level - 1) + 1 for level in LEVELS}
+        self._next_id = {level: CHIPS_PER_LEVEL * (level - 1) + 1 for level in LEVELS}
         self.written: dict[int, int] = {}
 
     def read(self, text: str) -> int:
@@ -138,8 +138,8 @@ class _Chips:
         if not match:
             raise InvalidPosition(f"{quoted(text)} is no chip; write a level 1 to 4, or 3=9")
         level = int(match[1])
-        chip = self._next[level]
-        self._next[level] += 1
+        chip = self._next_id[level]
+        self._next_id[level] += 1
         highest_id = CHIPS_PER_LEVEL * level
         if chip > highest_id:
             raise InvalidPosition(f"more than {CHIPS_PER_LEVEL} chips of level {level}")

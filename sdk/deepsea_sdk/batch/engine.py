@@ -357,9 +357,9 @@ class Batch:
         self.banked_earlier[games] = 0
         self.dive[games] = 1
         self.last[games] = WIDTH - 1
-        self._board(games, starter)
+        self._begin_dive(games, starter)
 
-    def _board(self, games: Array, starter: Array | int) -> None:
+    def _begin_dive(self, games: Array, starter: Array | int) -> None:
         """Begin a dive of these games: all divers are in the submarine, and `starter` is to move.
 
         The trail, the banks and `dive` have to be set already.
@@ -499,7 +499,7 @@ class Batch:
         home = np.flatnonzero((new_place <= 0) & turn.homeward)
         if len(home):
             if self.rules.home_empty_handed == "barred":
-                home = self._admitted(turn, home, new_place, taken)
+                home = self._admit(turn, home, new_place, taken)
             new_place[home] = HOME
         is_quiet = (new_place == place) & (load == 0)
         # Leave the old space and hold the new one; the submarine and home are no spaces.
@@ -520,26 +520,27 @@ class Batch:
             load[home] = 0
         turn.place = np.maximum(new_place, 0)
 
-    def _admitted(self, turn: Turn, home: Array, new_place: Array, taken: Array) -> Array:
+    def _admit(self, turn: Turn, arrivals: Array, new_place: Array, taken: Array) -> Array:
         """Return the rows of the divers that may enter the submarine; stop the others before it.
 
-        Divers without cargo are refused. In `new_place` they get the free space that is nearest to
-        the submarine, but none farther away than where they are.
+        Divers without cargo are refused. They stop on the free space nearest to the submarine, or
+        stay where they are if that is nearer.
 
-        home   rows of `turn` whose divers have reached the submarine
-        taken  [divers] the spaces with divers, as bits
+        arrivals   rows of `turn` whose divers have reached the submarine
+        new_place  [divers] the places after the move; changed for refused divers
+        taken      [divers] the spaces of the game with divers on them, as bits
         """
-        diver = turn.diver[home]
-        is_refused = turn.load[home] == 0
+        diver = turn.diver[arrivals]
+        is_refused = turn.load[arrivals] == 0
         if self.rules.barred_release == "never_this_dive":
             # A diver that was refused once stays out in this dive, even if it has cargo later.
             self.barred[diver[is_refused]] = True
             is_refused |= self.barred[diver]
-        refused = home[is_refused]
+        refused = arrivals[is_refused]
         # Space 1 is bit BELOW_TRAIL + 1; shifted, it is the lowest bit.
         first_spaces = taken[refused] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)
         new_place[refused] = np.minimum(LOWEST_FREE[first_spaces], turn.place[refused])
-        admitted: Array = home[~is_refused]
+        admitted: Array = arrivals[~is_refused]
         return admitted
 
     def _come_home(self, turn: Turn) -> None:
@@ -598,8 +599,8 @@ class Batch:
     def _end_turn(self, turn: Turn) -> Array:
         """Pass the turn to the next seats, and return the games whose dive is over.
 
-        A dive is over when the air is used up, when all divers are home, or when all divers that
-        are out have stayed where they were in a turn in a row.
+        A dive is over without air, without divers outside, or after a round in which nothing has
+        changed: `quiet` counts such turns in a row, and `out` the divers outside.
         """
         games = turn.games
         # Both branches do the same. The first one, for all games, is faster without their numbers.
@@ -695,7 +696,7 @@ class Batch:
         over: Array = games[(self.dive[games] > DIVES) | (last == 0)]
         self.dive[over] = DIVES + 1
         self.idle += len(over)
-        self._board(games, starter)
+        self._begin_dive(games, starter)
         return over
 
     def note_drowned(self, games: Array) -> Array:

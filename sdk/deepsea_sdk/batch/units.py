@@ -289,6 +289,7 @@ def lay_and_close_gaps(
     """
     filled = trail != 0
     length = filled.sum(axis=1)
+    # [games, WIDTH]: True for the spaces that the units still on the trail fill without blanks
     old_spaces = _UP_TO[length]
     new_trail = np.zeros_like(trail)
     new_trail[old_spaces] = trail[filled]
