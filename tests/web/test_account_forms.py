@@ -156,15 +156,15 @@ def test_nothing_of_an_address_is_written_back(world: World, given: str) -> None
 def test_cookies_are_for_this_site_alone(world: World) -> None:
     session = Cookie(SECURE, "session")
     assert session.name.startswith("__Host-")
-    given = session.give("a" * 64, 60).split("; ")
+    given = session.header_to_set("a" * 64, 60).split("; ")
     assert given[0] == f"{session.name}={'a' * 64}"
     assert set(given[1:]) == {"Path=/", "Max-Age=60", "Secure", "HttpOnly", "SameSite=Lax"}
     plain = Cookie(LOCAL, "session")
     assert not plain.name.startswith("__Host-")
-    assert set(plain.give("a").split("; ")[1:]) == {"Path=/", "HttpOnly", "SameSite=Lax"}
+    assert set(plain.header_to_set("a").split("; ")[1:]) == {"Path=/", "HttpOnly", "SameSite=Lax"}
     names = {Cookie(one, "session").name for one in (SECURE, BELOW, LOCAL)}
     assert len(names) == 3
-    assert "Path=/;" in Cookie(BELOW, "session").give("a")
+    assert "Path=/;" in Cookie(BELOW, "session").header_to_set("a")
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def area(courses: Sequence[VersionCourse], width: float = WIDTH) -> Area:
     height = _HEIGHTS[WIDE if width >= WIDE else WIDTH]
     return Area(
         left=LEFT,
-        right=width - 8,
+        right=width - (WIDTH - RIGHT),  # with the margin of the other charts
         top=_TOP,
         bottom=_TOP + height,
         games=max(games, 1),

@@ -66,14 +66,14 @@ def _with_checks(method: Method, body: Callable[..., Any]) -> Callable[..., Any]
     A method that returns one document and changes nothing reads a snapshot of the store.
     """
     reads_snapshot = method.flow is Flow.ONE and not method.changes
-    reading = snapshot if reads_snapshot else nullcontext  # both open a context for the body
+    open_context = snapshot if reads_snapshot else nullcontext
 
     @wraps(body)
     def call(ladder: LocalLadder, *args: Any, **fields: Any) -> Any:
         """Check the caller's rights, then run the body; raise refusals in place of exceptions."""
         try:
             check_call(ladder.service, ladder.caller, method)
-            with _checked_writes(ladder.store, ladder.caller), reading():
+            with _checked_writes(ladder.store, ladder.caller), open_context():
                 return body(ladder, *args, **fields)
         except Exception as error:
             if ladder.caller.is_machine:

@@ -153,8 +153,9 @@ class PersonGameMethods(LadderPart):
         """Leave a game: default actions are played to its end; with `drop` it becomes void."""
         self._own_game(game_id)  # raises NotOnLadder for the game of another person
         self.store.person_games.leave(game_id, drop=drop)
-        if self.service.host is not None:  # the game is played in this process
-            self.service.host.settle()  # plays on by what was stored, until nothing is left to do
+        if self.service.host is not None:
+            # The game is played in this process: let it go on now, by what has been stored.
+            self.service.host.settle()
         return Done()
 
     @method("GET", "/play/{game_id}/game")

@@ -308,19 +308,19 @@ class Broadcast:
 
         If none is kept, because the first reader has just come, return the ladder's newest games.
         """
-        if self._seq:
-            games: list[GameLine] = []
-            for game in self._ladder.feed(after=self._seq):
-                if game is None:  # there are no more games for now
-                    break
-                games.append(game)
-                if len(games) == KEPT:
-                    break
-            return games
-        page = self._ladder.games(limit=KEPT)  # newest first
-        if page.older is not None:  # there are games before the oldest of these
-            self._newest_missing = int(page.games[-1].seq) - 1
-        return list(reversed(page.games))
+        if not self._seq:
+            page = self._ladder.games(limit=KEPT)  # newest first
+            if page.older is not None:  # there are games before the oldest of these
+                self._newest_missing = int(page.games[-1].seq) - 1
+            return list(reversed(page.games))
+        new_games: list[GameLine] = []
+        for game in self._ladder.feed(after=self._seq):
+            if game is None:  # there are no more games for now
+                break
+            new_games.append(game)
+            if len(new_games) == KEPT:
+                break
+        return new_games
 
     def _next_for_tv(self) -> GameLine:
         """Return the kept game to show next.

@@ -315,14 +315,14 @@ class Cookie:
             return None
         return values[0]
 
-    def give(self, value: str, seconds: int | None = None) -> str:
+    def header_to_set(self, value: str, seconds: int | None = None) -> str:
         """Return the `Set-Cookie` header that sets this cookie.
 
         seconds  the time for which the browser keeps it; None: until it is closed
         """
         return self._header(value, "" if seconds is None else f"; Max-Age={seconds}")
 
-    def take(self) -> str:
+    def header_to_remove(self) -> str:
         """Return the `Set-Cookie` header that removes this cookie."""
         return self._header("", "; Max-Age=0")
 
@@ -397,7 +397,7 @@ class SessionAuth:
         author = quote(visit.author, safe="")
         known_author = self.author.read(request.headers.getlist("cookie")) or ""
         if author != known_author:
-            cookie = self.author.give(author) if author else self.author.take()
+            cookie = self.author.header_to_set(author) if author else self.author.header_to_remove()
             response.headers.append("Set-Cookie", cookie)
         return response
 

@@ -143,7 +143,8 @@ class MemberRoutes:
             return visit, {}
         random_bytes = await self.sessions.in_thread(self.sessions.service.entropy)
         name = base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
-        return self.sessions.visit(caller, name), {"Set-Cookie": self.sessions.visitor.give(name)}
+        headers = {"Set-Cookie": self.sessions.visitor.header_to_set(name)}
+        return self.sessions.visit(caller, name), headers
 
     def _render(
         self,
@@ -245,8 +246,8 @@ class MemberRoutes:
                 url = self.sessions.access.url(outcome.path, done=outcome.done)
                 response = RedirectResponse(url, 303, PERSONAL_HEADERS)
                 if outcome.ends_session:
-                    response.headers.append("Set-Cookie", self.sessions.session.take())
-                    response.headers.append("Set-Cookie", self.sessions.author.take())
+                    response.headers.append("Set-Cookie", self.sessions.session.header_to_remove())
+                    response.headers.append("Set-Cookie", self.sessions.author.header_to_remove())
                 return response
             case OneTimePage(template=template, title=title, values=values):
                 text = await self.sessions.in_thread(
@@ -266,9 +267,9 @@ class MemberRoutes:
         response = await self._show_outcome(outcome.answer, new_visit)
         author = quote(outcome.caller.author, safe="")
         for cookie in (
-            self.sessions.session.give(outcome.secret, outcome.seconds),
-            self.sessions.author.give(author, outcome.seconds),
-            self.sessions.visitor.take(),
+            self.sessions.session.header_to_set(outcome.secret, outcome.seconds),
+            self.sessions.author.header_to_set(author, outcome.seconds),
+            self.sessions.visitor.header_to_remove(),
         ):
             response.headers.append("Set-Cookie", cookie)
         return response

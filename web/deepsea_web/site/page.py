@@ -401,13 +401,18 @@ class PageRenderer:
 
         The template can call `with_query` for a link to the same page with changed parameters.
         """
+
+        def with_query(**changed: object) -> Mapping[str, object]:
+            """Return the parameters of this page, with those that are changed or added."""
+            return {**query.parameters, **changed}
+
         path = page.path.format_map(query.path)
         return self._render(
             page.template,
             data=data,
             here=path,
             query=query,
-            with_query=lambda **changed: {**query.parameters, **changed},
+            with_query=with_query,
             title=words.name(page.title(data)),
             summary=words.name(page.summary(data)),
             canonical=self.access.canonical(path, **query.parameters),
