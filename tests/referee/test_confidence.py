@@ -80,9 +80,9 @@ def test_a_bet_does_not_depend_on_the_observation_that_it_is_for() -> None:
         found: list[float] = []
 
         class Noted(ConfidenceSequence):
-            def _play(self, x: float, bet: float) -> None:
+            def _place_bets(self, x: float, bet: float) -> None:
                 found.append(bet)
-                super()._play(x, bet)
+                super()._place_bets(x, bet)
 
         sequence = Noted(-1, 1)
         for value in values:

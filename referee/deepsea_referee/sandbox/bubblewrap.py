@@ -89,7 +89,7 @@ class Sandbox:
             stage = bot_users.Stage.build(layout.shown)
             if self._places.folders():
                 group = Group(launch.limits, self._places)
-            options = _options(launch)
+            options = _isolation_options(launch)
             options += mounts.bubblewrap_options(layout, launch, stage.sources)
             process = _start(launch, options, group, stage, status_end)
         except BaseException:
@@ -114,7 +114,7 @@ class Sandbox:
             )
 
 
-def _options(launch: LaunchSpec) -> list[str]:
+def _isolation_options(launch: LaunchSpec) -> list[str]:
     """Return bubblewrap's options for namespaces, users and the environment of a bot.
 
     Those of the file system are in `mounts.bubblewrap_options`.
@@ -134,7 +134,7 @@ def _options(launch: LaunchSpec) -> list[str]:
     return options
 
 
-def _limits(limits: ResourceLimits) -> list[str]:
+def _limit_options(limits: ResourceLimits) -> list[str]:
     """Return the options of the program prlimit that set a bot's limits, each hard and soft.
 
     prlimit runs inside of the sandbox, because only there are processes counted per sandbox. If a
@@ -185,7 +185,12 @@ def _start(
         command = [*launcher, bot_users.tool_path("bwrap"), cleanup.MARK_OPTION, cleanup.new_name()]
         command += ["--args", str(options_end), "--seccomp", str(filter_end)]
         command += ["--json-status-fd", str(status_end), "--"]
-        command += [bot_users.tool_path("prlimit"), *_limits(launch.limits), "--", *launch.command]
+        command += [
+            bot_users.tool_path("prlimit"),
+            *_limit_options(launch.limits),
+            "--",
+            *launch.command,
+        ]
         return subprocess.Popen(
             command,
             stdin=launch.stdin,

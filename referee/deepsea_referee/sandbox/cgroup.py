@@ -289,7 +289,7 @@ def write(file: Path, text: str) -> bool:
 # The groups of one bot
 
 
-def _remove(folder: Path) -> None:
+def _remove_group(folder: Path) -> None:
     """Kill the processes in a group and remove it; give up after LONGEST_S."""
     deadline_s = time.monotonic() + LONGEST_S
     while folder.is_dir():
@@ -452,13 +452,13 @@ class Group:
 
     def over_limit(self) -> str | None:
         """Return the limit because of which the kernel has killed a member; None if it has not."""
-        return self._limits.memory_text if self._memory_kill() == "limit" else None
+        return self._limits.memory_text if self._reason_of_memory_kill() == "limit" else None
 
     def out_of_memory(self) -> bool:
         """Return True if the kernel has killed a member because of memory outside of this group."""
-        return self._memory_kill() == "machine"
+        return self._reason_of_memory_kill() == "machine"
 
-    def _memory_kill(self) -> Literal["limit", "machine"] | None:
+    def _reason_of_memory_kill(self) -> Literal["limit", "machine"] | None:
         """Return why the kernel has killed a member for memory; None if it has not.
 
         "limit" means that the group has reached its limit; "machine" that this machine, or a group
@@ -472,8 +472,8 @@ class Group:
         counters = counters or _read_counters(group / "memory.oom_control")
         if counters.get("oom_kill", "0") == "0":
             return None
-        # Members killed for either reason are in oom_kill. It was the limit if the group has failed
-        # to allocate memory within it ("oom" in v2, the files in v1).
+        # oom_kill counts members that were killed for either reason. The reason was the limit if
+        # the kernel has refused memory because of it, which is counted, too.
         if "oom" in counters:
             failure_counts = [int(counters["oom"])]
         else:
@@ -496,5 +496,5 @@ class Group:
             os.close(self._freezer)
             self._freezer = -1
         for folder in self._folders:
-            _remove(folder)
+            _remove_group(folder)
         self._folders = []

@@ -238,7 +238,7 @@ def checks() -> list[Check]:
         results += [_bots_run(), _memory_bound(), _whole_tree_ends()]
     hierarchies = cgroup.hierarchies()
     results += [users_check(), control_groups_check(hierarchies), pressure_check(hierarchies)]
-    return [*results, _compiled()]
+    return [*results, _libraries_compiled()]
 
 
 def complete(found: list[Check]) -> bool:
@@ -276,7 +276,7 @@ def confinement(test: Ending | None = None) -> Iterator[Check]:
         if not basic_check.ok:
             return
     # The test program prints facts that it has found out inside of the sandbox.
-    test_outcome = _outcome(lambda: nullcontext(test) if test else _look_inside())
+    test_outcome = _run_to_end(lambda: nullcontext(test) if test else _look_inside())
     try:
         facts = json.loads(test_outcome.stdout)
     except ValueError:
@@ -286,7 +286,7 @@ def confinement(test: Ending | None = None) -> Iterator[Check]:
         yield from _judge(facts)
         return
     # The test failed. A program other than Python shows whether the sandbox is the cause.
-    start_check = _start_check(_outcome(lambda: started(Sandbox(), ("true",))))
+    start_check = _start_check(_run_to_end(lambda: started(Sandbox(), ("true",))))
     yield start_check
     if start_check.ok:
         error_line = _error_line(test_outcome)
@@ -306,7 +306,7 @@ def _look_inside() -> AbstractContextManager[Ending]:
     return started(Sandbox(), _test_program("print_facts", str(2 * LIMITS.processes)))
 
 
-def _outcome(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
+def _run_to_end(start: Callable[[], AbstractContextManager[Ending]]) -> RunOutcome:
     """Start a program by `start`, wait for its exit, and return the outcome.
 
     A program that cannot be started has an outcome, too, with the reason in `setup_error`.
@@ -493,7 +493,7 @@ def pressure_check(hierarchies: cgroup.Hierarchies) -> Check:
     return _check("CPU pressure", counted, found)
 
 
-def _compiled() -> Check:
+def _libraries_compiled() -> Check:
     """Check that Python has compiled the installed libraries, by the example of grpc."""
     spec = find_spec("grpc")
     source_file = spec.origin if spec else None

@@ -589,7 +589,7 @@ class ComparisonFolder(FolderWriter):
             try:
                 stored_settings = msgspec.json.decode(lines[0], type=dict[str, Any])
                 _refuse_other_settings(path.parent, stored_settings, self._settings)
-                self.blocks = _blocks(lines[1:])
+                self.blocks = _read_blocks(lines[1:])
             except (ValueError, KeyError, RecursionError) as error:
                 raise UserError(f"{path} is damaged ({error}): name another folder") from None
             os.truncate(path, sum(len(line) for line in lines))
@@ -665,7 +665,7 @@ def open_folder(
     return stack.enter_context(ComparisonFolder(out, settings, kind, bots))
 
 
-def _blocks(lines: Iterable[bytes]) -> list[StoredBlock]:
+def _read_blocks(lines: Iterable[bytes]) -> list[StoredBlock]:
     """Return the blocks of these lines. Raises ValueError for a damaged or a repeated block."""
     blocks: dict[int, StoredBlock] = {}
     for line in lines:

@@ -216,7 +216,7 @@ class _Examination:
                 else:
                     decision_counts[preset.name][seats] = outcome
         return [
-            failures.get(name) or _passed(f"rules {name}", _no_fault(counts))
+            failures.get(name) or _passed(f"rules {name}", _no_fault_text(counts))
             for name, counts in decision_counts.items()
         ]
 
@@ -331,7 +331,7 @@ class _Examination:
         if await self._uses_all_its_time():
             found = f"not tested: {DIFFERS}, since it thinks for as long as the clock allows"
             return _passed(name, found, needed=False)
-        longer = _longer(self.control, MORE_TIME)
+        longer = _longer_clock(self.control, MORE_TIME)
         if await self._first_difference_to_fresh_process(longer) is None:
             self.repeats_games = True
             found = (
@@ -373,7 +373,7 @@ class _Examination:
         """
         if statistics.median_low(self.times_us) < QUICK_US:
             return False
-        longer_clock = _longer(self.control, MORE_TIME)
+        longer_clock = _longer_clock(self.control, MORE_TIME)
         decisions = await self._decisions(next(self.numbers), longer_clock)
         median_us = statistics.median_low([decision.us for decision in decisions] or [0])
         return median_us > 2 * statistics.median_low(self.times_us)
@@ -403,7 +403,7 @@ class _Examination:
         if max(self.times_us) > limit_us // MORE_TIME and await self._uses_all_its_time():
             return untested
         # Games that are played at once share the bot's time, so each gets as many times the clock.
-        longer = _longer(self.control, count)
+        longer = _longer_clock(self.control, count)
         decisions_alone: dict[int, list[Decision]] = {}
         deadline_us = self.time.now_us() + self.time_us // 8
         for _ in range(count):
@@ -526,7 +526,7 @@ def _tested_seat(players: int) -> int:
     return players % 3 % players
 
 
-def _no_fault(decision_counts: Mapping[int, int]) -> str:
+def _no_fault_text(decision_counts: Mapping[int, int]) -> str:
     """Describe for the author the games of a preset in which the bot was never at fault.
 
     decision_counts  the number of the bot's decisions, by the number of seats
@@ -538,7 +538,7 @@ def _no_fault(decision_counts: Mapping[int, int]) -> str:
     return f"{sum(decision_counts.values())} decisions in games of {seat_counts}, no fault"
 
 
-def _longer(control: TimeControl, factor: int) -> TimeControl:
+def _longer_clock(control: TimeControl, factor: int) -> TimeControl:
     """Return a clock with `factor` times the budget and `factor` times the bank of another one.
 
     The factor is smaller if their sum would exceed the longest allowed time.

@@ -121,7 +121,7 @@ class ConfidenceSequence:
         """The capital of a gambler that excludes the mean against which it has bet."""
         self.count = 0
         self._sum = 0.0
-        """The sum of the observations, each scaled to 0 to 1 as for `_play`."""
+        """The sum of the observations, each scaled to 0 to 1 as for `_place_bets`."""
         self._squares = 0.0
         """The sum of the squared differences of observations from the mean at their time."""
         self._larger = [1.0] * (STEPS + 1)
@@ -139,7 +139,7 @@ class ConfidenceSequence:
         if not -1e-9 <= x <= 1 + 1e-9:
             raise ValueError(f"{value} is outside of the bounds of this sequence")
         # The bet is chosen before x is counted: the proof needs bets from earlier observations.
-        self._play(x, self._next_bet())
+        self._place_bets(x, self._next_bet())
         self._sum += x
         # As if there had been one observation of 0.5 before, as in the paper.
         mean = (0.5 + self._sum) / (self.count + 1)
@@ -160,7 +160,7 @@ class ConfidenceSequence:
         variance = (0.25 + self._squares) / t
         return math.sqrt(2 * self._log_limit / (variance * t * math.log(1 + t)))
 
-    def _play(self, x: float, bet: float) -> None:
+    def _place_bets(self, x: float, bet: float) -> None:
         """Let the gamblers bet on an observation, and exclude means against which one has won.
 
         For each mean m that is still possible, one gambler bets that the true mean is larger, and
@@ -178,9 +178,9 @@ class ConfidenceSequence:
             bet_on_smaller = min(bet, stake / (1 - m)) if m < 1 else bet
             self._larger[step] *= 1 + bet_on_larger * (x - m)
             self._smaller[step] *= 1 - bet_on_smaller * (x - m)
-        self._exclude()
+        self._exclude_means()
 
-    def _exclude(self) -> None:
+    def _exclude_means(self) -> None:
         """Exclude the means against which a gambler's capital has reached the limit.
 
         The means are excluded from both ends inwards. The last one is never excluded, so that the
@@ -256,7 +256,7 @@ class AdjustedSequence(ConfidenceSequence):
         self._bets_on_larger.add(x)
         self._bets_on_smaller.add(mirrored_x)
         self.count += 1
-        self._exclude()
+        self._exclude_means()
 
     @property
     def mean(self) -> float:

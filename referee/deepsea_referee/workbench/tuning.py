@@ -256,7 +256,10 @@ def subject(text: str) -> Subject:
     bot_name, parameters = split_parameters(text)
     parsed = Subject(bot_name, Parameters.parse(parameters), resolve(bot_name))
     values = parsed.given.values
-    limits = {key: _limits(key, str(value)) for key, value in values.items() if ".." in str(value)}
+    limits = {}
+    for key, value in values.items():
+        if ".." in str(value):
+            limits[key] = _read_limits(key, str(value))
     if not limits:
         raise UserError(f"{text!r} has no range to search, such as {bot_name},safe=0.5..1.5")
     # Fails if the bot does not have one of the numbers.
@@ -269,13 +272,13 @@ def subject(text: str) -> Subject:
     bot_class = load(fixed_bot)
     class_name = getattr(bot_class, "__name__", "")
     ranges = [
-        _range(f"class {class_name}", key, getattr(bot_class, key), low, high)
+        _checked_range(f"class {class_name}", key, getattr(bot_class, key), low, high)
         for key, (low, high) in limits.items()
     ]
     return parsed._replace(class_name=class_name, ranges=tuple(ranges))
 
 
-def _limits(name: str, text: str) -> tuple[float, float]:
+def _read_limits(name: str, text: str) -> tuple[float, float]:
     """Return the two ends of a range such as `0.5..1.5`, as int if they are whole numbers.
 
     Raises UserError if the text is not two numbers, the lower one first.
@@ -290,7 +293,7 @@ def _limits(name: str, text: str) -> tuple[float, float]:
     return low, high
 
 
-def _range(owner: str, name: str, start: object, low: float, high: float) -> Range:
+def _checked_range(owner: str, name: str, start: object, low: float, high: float) -> Range:
     """Return the range in which a number of a bot is searched.
 
     If both ends are integers, only whole numbers are searched.

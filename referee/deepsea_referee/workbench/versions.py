@@ -80,7 +80,7 @@ class Versions:
         """The number of the next run."""
         self._runs: dict[int, Run] = {}
         for number in sorted(numbers):
-            run = _read(folder / str(number) / RUN)
+            run = _read_run(folder / str(number) / RUN)
             if run is not None and run.bot == bot:
                 self._runs[number] = run
 
@@ -142,7 +142,7 @@ def keep_run(folder: Path, run: Run, program: dict[str, bytes]) -> None:
     write_atomically(folder / RUN, msgspec.json.format(msgspec.json.encode(run)).decode() + "\n")
 
 
-def _read(path: Path) -> Run | None:
+def _read_run(path: Path) -> Run | None:
     """Read the file of a run; return None if there is no such file.
 
     A run has none if its bot did not play. Raises UserError if the file is damaged.
