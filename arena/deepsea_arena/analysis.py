@@ -451,10 +451,10 @@ def _is_analysed(step: Step, record: GameRecord, settings: AnalysisSettings) -> 
 def findings(
     steps: Mapping[int, Step], label: str, settings: AnalysisSettings
 ) -> dict[int, Finding]:
-    """Return the findings of some steps of a game, by the numbers that the steps have in `steps`.
+    """Analyse some steps of a game, and return their findings by the numbers of the steps.
 
-    A decision gets a judgement, a roll or a reveal the luck of each seat. Each step has its own
-    random numbers, which follow from `label` and its number.
+    The finding of a decision is a judgement, that of a roll or a reveal is the luck of each seat.
+    Each step has its own random numbers, which follow from `label` and its number.
     """
     decisions: dict[int, PlayedDecision] = {}
     chance_events: dict[int, tuple[Step, LuckSource]] = {}

@@ -327,9 +327,10 @@ def _knowledge_of(game: Game, viewer: Viewer) -> narration.Knowing:
 def _frames(
     moments: Sequence[NarratedPosition], asked: Sequence[AskedDecision], viewer: Viewer
 ) -> list[Frame]:
-    """Return a frame for each narrated position, as the viewer sees it.
+    """Return a frame for each position of a game, as the viewer sees it.
 
-    `asked` are all decisions of the game. Each frame has the number of those made before it.
+    moments  the positions, with the words about them
+    asked    all decisions of the game, in their order; a frame has the number of those before it
     """
     frame_list: list[Frame] = []
     decisions_made = 0

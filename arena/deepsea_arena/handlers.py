@@ -230,7 +230,7 @@ def _analyse(loop: TaskLoop[AnalysisLease], lease: AnalysisLease) -> None:
         result = cast(Analysed, loop.answer(lease, task, quiet=_STEP_TIMEOUT_S))
         if result.problem:
             raise AnalysisError(result.problem)
-        # `finish` does nothing if it is called again, because an earlier answer was lost.
+        # A repeated call does nothing: the first one has ended the lease.
         loop.retry(
             lambda: analyses.finish(lease, result.policy, result.document, store.settings.limits())
         )
@@ -332,7 +332,7 @@ def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
     played = cast(PlayedOn, answer)  # the answer of `person_worker`
 
     def store_step() -> None:
-        # Does nothing if it is called again, because an earlier answer of the store was lost.
+        # A repeated call does nothing: the first one has ended the lease.
         person_games = loop.store.person_games
         if played.record:
             person_games.finish(lease, played.record)

@@ -239,9 +239,8 @@ def listed(
 ) -> list[RatedVersion]:
     """Return those of the candidates for a season's standings that are listed there.
 
-    In an open season these are the versions that get games, in a closed one those that
-    `_final_versions` returns. If the season's settings ask for it, only the best one of each author
-    is listed.
+    In an open season these are the versions that get games, in a closed one those that count at its
+    end. If the season's settings ask for it, only the best one of each author is listed.
     """
     if season.closed_at is None:
         listed_entries = [entry for entry in entries if entry.takes_part(season.settings)]

@@ -86,7 +86,7 @@ class Analysed(NamedTuple):
 def analysis_worker(link: Link, *, gives_way: bool = True) -> Iterator[TaskFunction]:
     """Set up a worker process, and yield its function that analyses one game.
 
-    The function sends the number of further steps that were analysed again and again.
+    After each batch of steps the function sends their number.
 
     gives_way  True to use only the CPU time that other programs leave
     """

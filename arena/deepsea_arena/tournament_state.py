@@ -435,7 +435,8 @@ class _Pair(PairSequence):
         self.add(lead)
         if self.better:
             return
-        # The bets that the mean is larger, or smaller, than in the hypothesis of no difference.
+        # What bets against the hypothesis of no difference have won: that the first bot is ahead,
+        # and that the second one is. A bot is surely better if such a bet has won enough.
         if self._larger[self._first] >= self._limit:
             self.better = 1
         elif self._smaller[self._first] >= self._limit:
@@ -564,8 +565,9 @@ class Race:
         tables = []
         for round_number in range(rounds):
             shuffled = RandomStream(seed, f"final {self.games} {round_number}").shuffled(self.left)
-            missing_bots = games_per_round - len(shuffled)  # as many seats as games
-            bots = [*shuffled, *shuffled[:missing_bots]]
+            # The first bots also sit at the last table, if that has free seats.
+            free_seats = games_per_round - len(shuffled)
+            bots = [*shuffled, *shuffled[:free_seats]]
             tables += [
                 LineUp(tuple(bots[first : first + bots_per_table]))
                 for first in range(0, len(bots), bots_per_table)
