@@ -219,10 +219,11 @@ def _has_pressure(group: Path) -> bool:
 
 
 def _folder_with_limits(place: MountedHierarchy) -> tuple[Path | None, str]:
-    """Return a folder of cgroup v2 whose children can have limits of memory and tasks, and "".
+    """Return a folder of cgroup v2 whose children can have limits of memory and tasks.
 
-    If there is none, return None and the reason why the first candidate was refused. The reason is
-    "" if no candidate can be written, or none has these controllers.
+    The second value is "" then. If there is no such folder, return None and the reason why the
+    first candidate was refused; the reason is "" if no candidate can be written and has these
+    controllers.
     """
     own_group, assigned_group = _candidates(place)
     first_reason = ""
@@ -233,16 +234,21 @@ def _folder_with_limits(place: MountedHierarchy) -> tuple[Path | None, str]:
         # If this process is in the leaf, the process that made the leaf has checked delegation.
         if folder == own_group and place.own.name != LEAF:
             reason = delegation.refusal(own_group, place.point)
+        reason = reason or _try_to_enable_controllers(folder)
         if not reason:
-            try:
-                _enable_controllers(folder)
-            except OSError as error:
-                # Without an errno, it is from `delegation.make_room`: "not the referee's alone".
-                reason = f"{folder} is {error}" if error.errno is None else str(error)
-            else:
-                return folder, ""
+            return folder, ""
         first_reason = first_reason or reason
     return None, first_reason
+
+
+def _try_to_enable_controllers(folder: Path) -> str:
+    """Let the children of a group have limits; return "", or the reason why that is impossible."""
+    try:
+        _enable_controllers(folder)
+    except OSError as error:
+        # Without an errno, it is from `delegation.make_room`: "not the referee's alone".
+        return f"{folder} is {error}" if error.errno is None else str(error)
+    return ""
 
 
 def _has_controllers(folder: Path) -> bool:
