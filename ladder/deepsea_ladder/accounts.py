@@ -311,7 +311,7 @@ def scopes_of(text: str) -> tuple[Scope, ...]:
     return tuple(map(Scope, text.split()))
 
 
-def source(address: str) -> str:
+def address_key(address: str) -> str:
     """Return the key under which requests and failed logins from an address are counted.
 
     An IPv4 address is its own key. An IPv6 address has the key of its /64 network, since one person

@@ -8,10 +8,10 @@ import pytest
 
 from deepsea_ladder.accounts import (
     SecretKind,
+    address_key,
     address_prefix,
     new_secret,
     secret_digest,
-    source,
 )
 from deepsea_ladder.limits import RemoteLimits
 
@@ -95,7 +95,7 @@ def test_a_session_is_known_by_its_hash() -> None:
 def test_failures_are_counted_by_who_can_change_an_address(
     address: str, counted: str, kept: str
 ) -> None:
-    assert source(address) == counted
+    assert address_key(address) == counted
     assert address_prefix(address) == kept
 
 

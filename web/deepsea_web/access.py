@@ -41,7 +41,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from deepsea_ladder.accounts import is_loopback, source
+from deepsea_ladder.accounts import address_key, is_loopback
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.errors import UserError
 
@@ -425,7 +425,7 @@ class Connection(H11Protocol):
         transport.set_write_buffer_limits(high=1)
         peer = self.client[0] if self.client else ""
         if not self._access.is_shared(peer):
-            self._source = source(peer)
+            self._source = address_key(peer)
             self._opened[self._source] += 1
             if self._opened[self._source] > self._limits().connections_of_address:
                 self._refuse("429 Too Many Requests", "too many connections from your address")

@@ -52,7 +52,7 @@ from deepsea_arena.api.ladder_api import METHODS
 from deepsea_arena.api.local import LocalLadder, check_call
 from deepsea_arena.api.service import LadderService, visitor
 from deepsea_arena.api.submissions import Archive
-from deepsea_ladder.accounts import Caller, SecretKind, is_loopback, secret_digest, source
+from deepsea_ladder.accounts import Caller, SecretKind, address_key, is_loopback, secret_digest
 from deepsea_ladder.limits import RemoteLimits
 from deepsea_referee.clock import Clock, time_limit
 from deepsea_rules.printable import one_line
@@ -282,7 +282,7 @@ class Gateway:
         return caller
 
     def _check_visits(self, address: str) -> None:
-        self.visits.take(source(address), "too many requests from your address")
+        self.visits.take(address_key(address), "too many requests from your address")
 
     def _check_calls(self, author_id: int) -> None:
         self.calls.take(author_id, "too many calls with your tokens")
@@ -477,7 +477,7 @@ def _slot_key(address: str) -> str | None:
 
     Loopback has no key, since behind a proxy it may be everybody.
     """
-    return None if is_loopback(address) else source(address)
+    return None if is_loopback(address) else address_key(address)
 
 
 def _next_batch(answers: Iterator[Any]) -> Batch:

@@ -26,10 +26,10 @@ from deepsea_ladder.accounts import (
     Role,
     Scope,
     SecretKind,
+    address_key,
     address_prefix,
     new_secret,
     secret_digest,
-    source,
 )
 from deepsea_ladder.limits import USUAL_LIMITS, RemoteLimits
 from deepsea_ladder.store import Store
@@ -158,7 +158,9 @@ class LadderService:
         Call it only after a secret proved to be wrong, so that the holder of a valid secret is
         not locked out by others behind the same address.
         """
-        self._failures.take(source(address), "too many wrong codes or tokens from your address")
+        self._failures.take(
+            address_key(address), "too many wrong codes or tokens from your address"
+        )
 
     @refused_as_api_error
     def log_out(self, caller: Caller) -> None:
