@@ -473,13 +473,11 @@ def _last_traceback(lines: list[str]) -> int | None:
     A traceback begins with its header, or with its first frame if it has no header: that of a
     syntax error in the program has none.
     """
-    for number, line in reversed([*enumerate(lines)]):
-        if line.strip() == _HEADER:
-            return number
-    for number, line in enumerate(lines):
-        if _FRAME.fullmatch(line):
-            return number
-    return None
+    headers = [number for number, line in enumerate(lines) if line.strip() == _HEADER]
+    if headers:
+        return headers[-1]
+    frame_lines = [number for number, line in enumerate(lines) if _FRAME.fullmatch(line)]
+    return frame_lines[0] if frame_lines else None
 
 
 def _folder_paths(folder: Path | None) -> list[str]:

@@ -270,22 +270,39 @@ def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
     names = [bot.name for bot in bots]
     paths = []
     for bot in bots:
-        # Only where a path is needed: to find it takes time.
+        # To find a path takes time, so this is done only for names that do not say enough.
         is_ambiguous = names.count(bot.name) > 1 or bot.name == PROGRAM
         paths.append(_path_parts(bot) if is_ambiguous else ())
-    new_names = [*names]
-    for number, (bot, path) in enumerate(zip(bots, paths, strict=True)):
+    new_names = []
+    for bot, path in zip(bots, paths, strict=True):
         namesake_paths = {
-            other_path
-            for other_name, other_path in zip(names, paths, strict=True)
-            if other_name == bot.name
+            namesake_path
+            for name, namesake_path in zip(names, paths, strict=True)
+            if name == bot.name
         }
-        is_stored_version = bool(path) and "/" in path[-1]
-        if path and (len(namesake_paths) > 1 or is_stored_version):
-            end = _distinct_end(path, namesake_paths - {path})
-            new_names[number] = f"{end}{bot.parameters}"
-    unique = unique_names(new_names)
-    return [replace(bot, name=name) for bot, name in zip(bots, unique, strict=True)]
+        new_names.append(_name_by_path(bot, path, namesake_paths - {path}))
+    return [
+        replace(bot, name=name) for bot, name in zip(bots, unique_names(new_names), strict=True)
+    ]
+
+
+def _name_by_path(
+    bot: BotSpec, path: tuple[str, ...], other_paths: Collection[tuple[str, ...]]
+) -> str:
+    """Return a name that tells a bot from its namesakes: the shortest different end of its path.
+
+    A bot keeps its own name if it has no path, or no namesakes. Versions that `improve` has stored
+    never do, since all of them have the same one.
+
+    path         the parts of the path, as from `_path_parts`
+    other_paths  the paths of its namesakes
+    """
+    if not path:
+        return bot.name
+    is_stored_version = "/" in path[-1]
+    if not other_paths and not is_stored_version:
+        return bot.name
+    return f"{_distinct_end(path, other_paths)}{bot.parameters}"
 
 
 def _path_parts(bot: BotSpec) -> tuple[str, ...]:
