@@ -15,7 +15,7 @@ from deepsea_sdk.policies import dice_of
 
 from .roll_outs import DRAWS, ONE, Scores, Trials, lead_shares, one_by_one
 
-MOST_ROLL_OUTS = 20_000
+ENOUGH_ROLL_OUTS = 20_000
 """Roll-outs from which on a batch is played: larger ones take more memory and are no faster."""
 
 
@@ -30,7 +30,7 @@ def scores(requests: Sequence[Trials]) -> list[Scores]:
     for trials in requests:
         batch.append(trials)
         roll_outs += len(trials.numbers) * len(trials.states)
-        if roll_outs >= MOST_ROLL_OUTS:
+        if roll_outs >= ENOUGH_ROLL_OUTS:
             results += _scores_of_batch(batch)
             batch, roll_outs = [], 0
     return results + _scores_of_batch(batch)

@@ -456,8 +456,6 @@ def _reveal(
 ) -> None:
     """Add the luck of the values that one game reveals, in all games that have these chips.
 
-    Each chip is one chance event. It may have any value of its level that no game has revealed yet.
-
     first       the game that is at the reveal
     unfinished  all games that are not over
     revealed    the values that any game has revealed, by chip id; extended here
@@ -467,18 +465,27 @@ def _reveal(
     for chip in sorted(values.keys() - first.known.keys()):
         value = values[chip]
         if chip not in revealed:
-            unseen = unseen_values(LEVEL_OF[chip], revealed)
-            cases = sorted(set(unseen))
-            ways = [unseen.count(case) for case in cases]
-            outcome = cases.index(value)
-            # All games have the same deal, so it is revealed at once where the chip is in play.
+            # All games have the same values, so this is one event of all that have the chip.
             walks_with_chip = [walk for walk in unfinished if walk is first or walk.has_chip(chip)]
-            events = [(walk.leads_with(chip, cases), ways, outcome) for walk in walks_with_chip]
-            total.add(_sum(events))
+            total.add(_reveal_event(walks_with_chip, chip, value, revealed))
             revealed[chip] = value
             for walk in walks_with_chip:
                 walk.known[chip] = value
         first.known[chip] = value
+
+
+def _reveal_event(
+    walks: Sequence[_Walk], chip: int, value: int, revealed: Mapping[int, int]
+) -> _Event:
+    """Return the reveal of a chip's value in some games as one chance event.
+
+    Its cases are the values of the chip's level that no game has revealed yet.
+    """
+    unseen = unseen_values(LEVEL_OF[chip], revealed)
+    cases = sorted(set(unseen))
+    ways = [unseen.count(case) for case in cases]
+    outcome = cases.index(value)
+    return _sum([(walk.leads_with(chip, cases), ways, outcome) for walk in walks])
 
 
 _Die: TypeAlias = tuple[int, int, int]
