@@ -355,12 +355,13 @@ class _OpenDecision:
         """
         wall_us = self._wall_us(shared_us)
         origin = self._origin
-        if origin is None:
+        if origin is None:  # the host's counters were never known
             return min(wall_us, self.first_check_us), 0
         passed_us = now_us - origin.now_us
         if passed_us == 0:
             return self._origin_charge_us, 0
         denied_us, busiest_us = self._denied_and_busiest_us(origin, now_us, reading, cpus)
+        # With the denied time as it follows from the waits of threads, too.
         after = reading.usage._replace(denied_us=origin.usage.denied_us + denied_us)
         credit_us = pauses.credit_us(passed_us, origin.usage, after)
         least_us = pauses.least_us(origin.usage, reading.usage, busiest_us, cpus)
