@@ -209,15 +209,16 @@ def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
         Column("result", results),
     )
     if settings.luck:
-        luck = [row.luck for row in rows]
+        lucks = [row.luck for row in rows]  # None for a seat whose luck was not measured
+        own_dice = [None if luck is None else luck.own_dice for luck in lucks]
+        other_dice = [None if luck is None else luck.other_dice for luck in lucks]
+        values = [None if luck is None else luck.values for luck in lucks]
         click.echo()
         grid(
             Column("luck", letters),
-            Column("own dice", [_signed_mean(seat.own_dice if seat else None) for seat in luck]),
-            Column(
-                "others' dice", [_signed_mean(seat.other_dice if seat else None) for seat in luck]
-            ),
-            Column("values", [_signed_mean(seat.values if seat else None) for seat in luck]),
+            Column("own dice", list(map(_signed_mean, own_dice))),
+            Column("others' dice", list(map(_signed_mean, other_dice))),
+            Column("values", list(map(_signed_mean, values))),
             Column("result", results),
             Column("without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]),
         )

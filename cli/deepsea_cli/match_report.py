@@ -85,9 +85,9 @@ def too_busy(late_share: float, remedy: str) -> str:
 
 
 def facts(result: MatchResult, seed: str) -> str:
-    """Return the number of games and how they were played, in one line.
+    """Return a line with the number of games, and how they were played.
 
-    seed  the text that repeats the match; a long one is left out
+    seed  text of the seed; it is left out if it is long
     """
     tables = f", up to {result.tables} tables" if result.tables > 1 else ""
     short_seed = f", seed {shlex.quote(seed)}" if len(seed) <= SHORT_SEED else ""

@@ -147,6 +147,16 @@ def _refuse_folder(paths: Sequence[Path], *, is_refused: bool) -> None:
         raise UserError(f"{paths[0].parent}: {len(paths)} games; name one, such as {paths[0]}")
 
 
+def _result_text(record: GameRecord) -> str:
+    """Return placement, bot and points of each seat, the best first: "1 steady 24, 2 greedy 9"."""
+    seats = sorted(range(len(record.seats)), key=lambda seat: record.placements[seat])
+    results = [
+        f"{record.placements[seat]} {record.seats[seat].name} {record.points[seat]}"
+        for seat in seats
+    ]
+    return ", ".join(results)
+
+
 def _list_games(paths: Sequence[Path]) -> None:
     """Print a line with the result of each game in a folder, and the command that shows the first.
 
@@ -156,12 +166,7 @@ def _list_games(paths: Sequence[Path]) -> None:
         record = load_record(path)
         with path_in_errors(path):
             verify(record)
-        seats_by_placement = sorted(range(len(record.seats)), key=record.placements.__getitem__)
-        results = [
-            f"{record.placements[seat]} {record.seats[seat].name} {record.points[seat]}"
-            for seat in seats_by_placement
-        ]
-        echo(f"{path.name}  {', '.join(results)}")
+        echo(f"{path.name}  {_result_text(record)}")
     if len(paths) > LISTED:
         echo(f"and {len(paths) - LISTED} more")
     click.echo()
