@@ -592,12 +592,10 @@ def read_only_uri(path: Path) -> str:
 
 def _is_on_read_only_disk(path: Path) -> bool:
     """Return True if the disk of a file is mounted read-only; False if that is not known."""
-    if sys.platform == "win32":
-        return False
-    try:
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:  # a missing file: SQLite reports it on connecting
-        return False
+    if sys.platform != "win32":
+        with suppress(OSError):  # a missing file: SQLite reports it on connecting
+            return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, record: ConnectionPoolEntry) -> None:
