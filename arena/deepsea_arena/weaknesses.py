@@ -186,7 +186,10 @@ def _losses_by_situation(games: Games) -> _Losses:
 
 
 def _mean_loss_tests(losses: _Losses) -> _Tests:
-    """Test for each situation whether a bot loses more than `WORTH` there in a game."""
+    """Test for each situation whether a bot loses more than `WORTH` there in a game.
+
+    Return the mean loss, and the probability of such a loss if the bot really lost only `WORTH`.
+    """
     tests = {}
     for key in _testable_situations([losses]):
         mean_loss = mean_of(losses[key])
@@ -195,7 +198,10 @@ def _mean_loss_tests(losses: _Losses) -> _Tests:
 
 
 def _change_tests(losses: _Losses, losses_before: _Losses) -> _Tests:
-    """Test for each situation whether a bot loses more than before there, or less."""
+    """Test for each situation whether a bot loses more there than its former version, or less.
+
+    Return the change of the mean loss, and the probability of such a change if it were `WORTH`.
+    """
     tests = {}
     for key in _testable_situations([losses, losses_before]):
         change = difference(mean_of(losses[key]), mean_of(losses_before[key]))
@@ -215,9 +221,9 @@ def _testable_situations(samples: Sequence[_Losses]) -> Iterator[_Key]:
         losses_of_act = [sample[act, _ANY] for sample in samples]
         if trait != _ANY and losses_of_samples == losses_of_act:
             continue
-        fewest_games = min(map(len, losses_of_samples))
-        games_with_loss = sum(map(bool, chain(*losses_of_samples)))
-        if fewest_games >= FEWEST and games_with_loss >= FEWEST:
+        smallest_sample = min(map(len, losses_of_samples))  # in games
+        games_with_loss = sum(loss != 0 for loss in chain(*losses_of_samples))
+        if smallest_sample >= FEWEST and games_with_loss >= FEWEST:
             yield act, trait
 
 
