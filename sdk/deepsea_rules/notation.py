@@ -240,7 +240,7 @@ def _read_clock(text: str, state: GameState) -> None:
     dive, air, quiet, phase = match.groups()
     state.dive = int(dive or 1)
     state.air = int(air) if air else FULL_AIR
-    state.quiet = int(quiet or 0)
+    state.quiet_turns = int(quiet or 0)
     if phase is not None and phase not in PHASES:
         raise InvalidPosition(f"no phase is called {quoted(phase)}; there are {', '.join(PHASES)}")
     state.phase = cast(Phase, phase or "declare")

@@ -36,7 +36,7 @@ class Position:
     to_move     the seat whose declaration, roll, search or order is next
     legal       its legal actions, see `GameState.legal_actions`; they follow from the rest, so call
                 `refresh` after setting a field by hand
-    quiet       consecutive turns in which air, positions and cargo stayed as they were
+    quiet_turns consecutive turns in which air, positions and cargo stayed as they were
     trail       `trail[n]` is the unit on space n, `BLANK` if there is none; index 0 stands for the
                 submarine
     laid        the piles that stranded divers laid and nobody has carried since
@@ -60,7 +60,7 @@ class Position:
     phase: Phase
     to_move: int
     legal: tuple[str, ...]
-    quiet: int
+    quiet_turns: int
     trail: list[Unit]
     laid: frozenset[Unit]
     place: list[int]
@@ -117,7 +117,7 @@ class Position:
         self.cargo = [()] * players
         self.home_order = ()
         self.banked_earlier = tuple(map(len, self.bank))
-        self.quiet = 0
+        self.quiet_turns = 0
 
     def revealed(self) -> dict[int, int]:
         """Return the values that everybody has been shown, by chip id.
@@ -149,7 +149,7 @@ class Position:
         new.phase = self.phase
         new.to_move = self.to_move
         new.legal = self.legal
-        new.quiet = self.quiet
+        new.quiet_turns = self.quiet_turns
         new.trail = self.trail.copy()
         new.laid = self.laid
         new.place = self.place.copy()
@@ -190,7 +190,7 @@ def position_text(position: Position | View, known: Mapping[int, int]) -> str:
     trail = trail_text(tuple(position.trail), position.laid, known)
     divers = " ".join(_diver_text(position, seat, known) for seat in range(position.players))
     # Left out if they are as in the first turn of a game
-    quiet = f" s{position.quiet}" if position.quiet else ""
+    quiet = f" s{position.quiet_turns}" if position.quiet_turns else ""
     phase = "" if position.phase == "declare" else f" {position.phase}"
     clock = f"d{position.dive} a{position.air}{quiet}{phase}"
     return f"{trail} | {divers} | {clock}".strip()

@@ -109,7 +109,7 @@ class UncheckedMoves(Position):
             space = self._up(origin, steps) if self.homeward[seat] else self._down(origin, steps)
             place[seat] = space
         # Turns in a row in which nothing changed: no move, and without cargo no air used.
-        self.quiet = self.quiet + 1 if space == origin and not load else 0
+        self.quiet_turns = self.quiet_turns + 1 if space == origin and not load else 0
         self._dice = (d1, d2)
         self._origin = origin
         if space > ABOARD:
@@ -205,7 +205,7 @@ class UncheckedMoves(Position):
             self.cargo[seat] += (unit,)
             if unit in self.laid:  # once carried, it is no pile of stranded cargo any more
                 self.laid -= {unit}
-            self.quiet = 0  # something has changed in this turn
+            self.quiet_turns = 0  # something has changed in this turn
         elif action != LEAVE:
             seat = self.to_move
             cargo = self.cargo[seat]
@@ -214,7 +214,7 @@ class UncheckedMoves(Position):
             index = drop_actions.index(action)
             self.trail[self.place[seat]] = cargo[index]
             self.cargo[seat] = cargo[:index] + cargo[index + 1 :]
-            self.quiet = 0
+            self.quiet_turns = 0
         self._end_turn(action)
 
     def _end_turn(self, search: str | None) -> None:
@@ -242,7 +242,7 @@ class UncheckedMoves(Position):
         players = self.players
         # A dive ends without divers, without air, or after a round in which nothing changed.
         out = players - len(self.home_order)
-        if not out or self.air <= 0 or self.quiet >= out:
+        if not out or self.air <= 0 or self.quiet_turns >= out:
             self._revealed = None
             self._ask_orders_or_lay()
         else:

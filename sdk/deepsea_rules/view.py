@@ -59,7 +59,7 @@ class View:
     air: int
     phase: Phase
     to_move: int
-    quiet: int
+    quiet_turns: int
     trail: tuple[Unit, ...]
     laid: frozenset[Unit]
     place: tuple[int, ...]
@@ -201,7 +201,7 @@ class View:
         state.air = self.air
         state.phase = self.phase
         state.to_move = self.to_move
-        state.quiet = self.quiet
+        state.quiet_turns = self.quiet_turns
         state.trail = list(self.trail)
         state.laid = self.laid
         state.place = list(self.place)
@@ -263,7 +263,7 @@ def view_for(state: GameState, seat: int | None) -> View:
     view.air = state.air
     view.phase = state.phase
     view.to_move = state.to_move
-    view.quiet = state.quiet
+    view.quiet_turns = state.quiet_turns
     view.trail = tuple(state.trail)
     view.laid = state.laid
     view.place = tuple(state.place)

@@ -89,7 +89,7 @@ def features(view: View) -> Features:
         raise ValueError("a watcher's view has no diver of its own")
     players = view.players
     known = view.known
-    game_numbers = view.dive, view.air, players, view.quiet, own_seat
+    game_numbers = view.dive, view.air, players, view.quiet_turns, own_seat
     decision_flags = view.to_move == own_seat, view.kind == "declare", view.kind == "search"
     # Bytes are joined, because those of spaces and cargos come from caches.
     parts = [

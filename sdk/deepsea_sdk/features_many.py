@@ -56,7 +56,7 @@ def features_many(
     rows[:, 0] = batch.dive[games]
     rows[:, 1] = batch.air[games]
     rows[:, 2] = players
-    rows[:, 3] = batch.quiet[games]
+    rows[:, 3] = batch.quiet_turns[games]
     rows[:, 4] = seats
     rows[:, 5] = batch.to_move[games] == seats
     rows[:, 6] = kind == DECLARE

@@ -113,7 +113,7 @@ def snapshot(state: GameState) -> tuple[object, ...]:
         state.air,
         state.phase,
         state.to_move,
-        state.quiet,
+        state.quiet_turns,
         tuple(tuple(unit) for unit in state.trail),
         frozenset(tuple(unit) for unit in state.laid),
         tuple(state.place),

@@ -33,7 +33,7 @@ def test_the_example_of_the_rules_page() -> None:
 def test_without_a_clock() -> None:
     for text in ("1 2 | A0v B0v", "1 2 | A0v B0v |", "1 2 | A0v B0v | "):
         state = at(text)
-        assert (state.dive, state.air, state.phase, state.quiet) == (1, 25, "declare", 0)
+        assert (state.dive, state.air, state.phase, state.quiet_turns) == (1, 25, "declare", 0)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_without_a_clock() -> None:
 )
 def test_clocks(clock: str, expected: tuple[int, int, str, int]) -> None:
     state = at(f"1 2 | A2v B1v | {clock}")
-    assert (state.dive, state.air, state.phase, state.quiet) == expected
+    assert (state.dive, state.air, state.phase, state.quiet_turns) == expected
 
 
 @pytest.mark.parametrize(

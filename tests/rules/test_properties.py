@@ -47,9 +47,9 @@ def test_a_state_is_always_in_order(
         assert not state.trail[0]
         assert sorted(state.home_order) == [s for s in range(count) if state.place[s] == HOME]
         out = [seat for seat in range(count) if state.place[seat] != HOME]
-        assert 0 <= state.quiet <= len(out)
+        assert 0 <= state.quiet_turns <= len(out)
         if state.phase == "declare":
-            assert state.quiet < len(out)
+            assert state.quiet_turns < len(out)
         assert {tuple(unit) for unit in state.laid} <= {tuple(unit) for unit in state.trail}
         for seat in range(count):
             if state.place[seat] in (0, HOME):
@@ -170,7 +170,7 @@ def test_states_are_equal_if_all_they_hold_is() -> None:
     assert state != text
     changed = {
         "rules": PRESETS["guide"], "players": 2, "dive": 3, "air": 16, "phase": "declare",
-        "to_move": 0, "quiet": 0, "trail": state.trail[:-1], "laid": frozenset(),
+        "to_move": 0, "quiet_turns": 0, "trail": state.trail[:-1], "laid": frozenset(),
         "place": [1, 2, HOME], "homeward": [True, True, False], "barred": [True, False, False],
         "cargo": [(), (), ()], "bank": [(), (), ()], "banked_earlier": (0, 0, 0), "home_order": (),
         "values": (0, *reversed(state.values[1:])),

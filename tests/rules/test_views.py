@@ -49,7 +49,7 @@ def test_everything_else_is_public(preset: str) -> None:
         assert view.players == 5
         assert view.rules == PRESETS[preset]
         assert (view.dive, view.air, view.phase) == (2, 17, "declare")
-        assert (view.to_move, view.quiet) == (2, 0)
+        assert (view.to_move, view.quiet_turns) == (2, 0)
         assert view.trail == tuple(state.trail)
         assert [unit.levels for unit in view.trail] == [(), (1,), (), (2, 3), (4, 4)]
         assert view.laid == frozenset({state.trail[3]})
@@ -118,7 +118,7 @@ def test_a_watcher_has_no_diver_of_its_own() -> None:
 
 
 FIELDS = (
-    "seat", "players", "rules", "dive", "air", "phase", "to_move", "quiet", "trail", "laid",
+    "seat", "players", "rules", "dive", "air", "phase", "to_move", "quiet_turns", "trail", "laid",
     "place", "homeward", "barred", "cargo", "bank", "banked_earlier", "home_order", "known",
     "legal",
 )  # fmt: skip
@@ -134,8 +134,8 @@ def test_views_are_equal_if_all_their_fields_are() -> None:
     assert View(**fields_of(view)) == view
     changed = {
         "seat": 1, "players": 3, "rules": PRESETS["guide"], "dive": 3, "air": 24, "phase": "roll",
-        "to_move": 1, "quiet": 1, "trail": view.trail[:-1], "laid": frozenset(), "place": (0, 1),
-        "homeward": (True, False), "barred": (True, False), "cargo": ((), ()), "bank": ((), ()),
+        "to_move": 1, "quiet_turns": 1, "trail": view.trail[:-1], "laid": frozenset(),
+        "place": (0, 1), "homeward": (True, False), "barred": (True, False), "cargo": ((), ()), "bank": ((), ()),
         "banked_earlier": (0, 1), "home_order": (1,), "known": {}, "legal": (),
     }  # fmt: skip
     assert set(changed) == set(FIELDS)

@@ -85,7 +85,7 @@ GOLDENS = {
 }
 """Of whole games by the steady policy at 2 to 6 seats: the reference engine has the same."""
 PER_GAME = (
-    *("dive", "air", "quiet", "to_move", "out", "breath", "last", "homes", "taken"),
+    *("dive", "air", "quiet_turns", "to_move", "out", "breath", "last", "homes", "taken"),
     *("banked_earlier", "trail", "values"),
 )
 PER_DIVER = ["place", "load", "homeward", "barred", "home_rank", "cargo", "carried", "bank"]

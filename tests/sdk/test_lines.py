@@ -66,8 +66,8 @@ def test_a_whole_game_is_told_in_lines() -> None:
             assert (line["deadline_ms"], line["budget_ms"]) == (2100, 100)
             assert line["events"] == game.events_for(question.seat, mark)
             shown = line["view"]
-            assert {key: shown[key] for key in ("seat", "dive", "air", "quiet")} == {
-                key: getattr(view, key) for key in ("seat", "dive", "air", "quiet")
+            assert {key: shown[key] for key in ("seat", "dive", "air", "quiet_turns")} == {
+                key: getattr(view, key) for key in ("seat", "dive", "air", "quiet_turns")
             }
             assert shown["known"] == {str(chip): value for chip, value in view.known.items()}
             stacks = [tuple(stack["chips"]) for stack in shown["stacks"]]

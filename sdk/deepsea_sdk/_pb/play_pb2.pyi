@@ -807,7 +807,7 @@ class View(_message.Message):
     AIR_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
     TO_MOVE_FIELD_NUMBER: _builtins.int
-    QUIET_FIELD_NUMBER: _builtins.int
+    QUIET_TURNS_FIELD_NUMBER: _builtins.int
     TRAIL_FIELD_NUMBER: _builtins.int
     DIVERS_FIELD_NUMBER: _builtins.int
     STACKS_FIELD_NUMBER: _builtins.int
@@ -823,7 +823,7 @@ class View(_message.Message):
     """Where in its turn the game is."""
     to_move: _builtins.int
     """The seat whose decision or roll is next."""
-    quiet: _builtins.int
+    quiet_turns: _builtins.int
     """Consecutive turns in which nothing changed; a full round of them ends the dive."""
     @_builtins.property
     def trail(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
@@ -853,7 +853,7 @@ class View(_message.Message):
         air: _builtins.int = ...,
         phase: Global___Phase.ValueType = ...,
         to_move: _builtins.int = ...,
-        quiet: _builtins.int = ...,
+        quiet_turns: _builtins.int = ...,
         trail: _abc.Iterable[_builtins.int] | None = ...,
         divers: _abc.Iterable[Global___Diver] | None = ...,
         stacks: _abc.Iterable[Global___Stack] | None = ...,
@@ -862,7 +862,7 @@ class View(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "divers", b"divers", "home_order", b"home_order", "known", b"known", "phase", b"phase", "quiet", b"quiet", "seat", b"seat", "stacks", b"stacks", "to_move", b"to_move", "trail", b"trail"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["air", b"air", "dive", b"dive", "divers", b"divers", "home_order", b"home_order", "known", b"known", "phase", b"phase", "quiet_turns", b"quiet_turns", "seat", b"seat", "stacks", b"stacks", "to_move", b"to_move", "trail", b"trail"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -150,7 +150,7 @@ LOWEST_FREE = np.array(
 _NOBODY = np.zeros(0, np.int64)
 """An empty array of rows."""
 _VIEWS = {
-    *("dive", "air", "quiet", "out", "breath", "last"),
+    *("dive", "air", "quiet_turns", "out", "breath", "last"),
     *("place", "load", "home_rank", "homeward", "barred"),
     *("_flat_trail", "_flat_cargo"),
 }
@@ -240,7 +240,8 @@ class Batch:
     """Games of one rule set and one number of seats.
 
     Of each game, [games]:
-    dive, air, quiet    as in `GameState`; the true air, which may fall below 0
+    dive, air           as in `GameState`; the true air, which may fall below 0
+    quiet_turns         as in `GameState`
     to_move             the seat whose turn it is
     out                 divers that are not home
     breath              carried units of all divers: the air that a round takes
@@ -289,7 +290,7 @@ class Batch:
         # block begins a dive. `_name_views` gives the rows their names.
         self._counts = np.zeros((6, games), np.int8)
         self._divers = np.zeros((5, games, players), np.int8)
-        # Air, quiet, out and breath at the start of a dive
+        # Air, quiet turns, out and breath at the start of a dive
         self._fresh = np.array([[FULL_AIR], [0], [players], [0]], np.int8)
         self.to_move = np.zeros(games, np.int64)
         self.homes = np.zeros(games, np.int64)
@@ -311,7 +312,7 @@ class Batch:
         Called again after a copy, which has arrays of its own.
         """
         # Each row of `_counts`, [6, games], is a counter of the games.
-        self.dive, self.air, self.quiet, self.out, self.breath, self.last = self._counts
+        self.dive, self.air, self.quiet_turns, self.out, self.breath, self.last = self._counts
         # Each row of `_divers`, [5, games, seats], is a number or a mark of the divers.
         diver_rows = self._divers.reshape(5, self.games * self.players)
         self.place, self.load, self.home_rank = diver_rows[:3]
@@ -366,7 +367,7 @@ class Batch:
         """
         self._divers[:, games] = 0
         self.by_seat(self.carried)[games] = 0
-        self._counts[1:5, games] = self._fresh  # air, quiet, out, breath
+        self._counts[1:5, games] = self._fresh  # air, quiet_turns, out, breath
         self.homes[games] = 0
         self.to_move[games] = starter
         # No diver is on the trail: only the spaces beyond its end count as taken.
@@ -506,13 +507,15 @@ class Batch:
         changed_bits = U64(1) << (place + np.int8(BELOW_TRAIL)).astype(U64)
         changed_bits ^= U64(1) << (new_place + np.int8(BELOW_TRAIL)).astype(U64)
         changed_bits &= TRAIL_BITS
-        # `quiet` counts the turns in a row in which a diver without cargo stayed where it was.
+        # `quiet_turns` counts turns in a row in which a diver without cargo stayed where it was.
         if turn.games is None:
-            self.quiet += np.int8(1)
-            self.quiet *= is_quiet
+            self.quiet_turns += np.int8(1)
+            self.quiet_turns *= is_quiet
             self.taken ^= changed_bits
         else:
-            self.quiet[turn.games] = (self.quiet.take(turn.games) + np.int8(1)) * is_quiet
+            self.quiet_turns[turn.games] = (
+                self.quiet_turns.take(turn.games) + np.int8(1)
+            ) * is_quiet
             self.taken[turn.games] = taken ^ changed_bits
         self.place[turn.diver] = new_place
         if len(home):
@@ -600,15 +603,15 @@ class Batch:
         """Pass the turn to the next seats, and return the games whose dive is over.
 
         A dive is over without air, without divers outside, or after a round in which nothing has
-        changed: `quiet` counts such turns in a row, and `out` the divers outside.
+        changed: `quiet_turns` counts such turns in a row, and `out` the divers outside.
         """
         games = turn.games
         # Both branches do the same. The first one, for all games, is faster without their numbers.
         if games is None:
-            over = np.flatnonzero((self.air <= 0) | (self.quiet >= self.out))
+            over = np.flatnonzero((self.air <= 0) | (self.quiet_turns >= self.out))
             self.to_move = self._next_seats.take(self.homes + self.to_move)
         else:
-            over = games[(self.air[games] <= 0) | (self.quiet[games] >= self.out[games])]
+            over = games[(self.air[games] <= 0) | (self.quiet_turns[games] >= self.out[games])]
             self.to_move[games] = self._next_seats.take(self.homes[games] + self.to_move[games])
         return over
 
@@ -623,7 +626,7 @@ class Batch:
         # `carried` sums up the chips and the worth of all units.
         self.carried[turn.diver] += units & SUMMED
         self.breath[turn.games] += np.int8(1)
-        self.quiet[turn.games] = 0
+        self.quiet_turns[turn.games] = 0
 
     def _drop(self, turn: Turn, slots: Array) -> None:
         """Lay a unit of each diver's cargo on its space, and close the gap in the cargo.
@@ -645,7 +648,7 @@ class Batch:
         self.load[turn.diver] -= np.int8(1)
         self.carried[turn.diver] -= units & SUMMED
         self.breath[turn.games] -= np.int8(1)
-        self.quiet[turn.games] = 0
+        self.quiet_turns[turn.games] = 0
 
     def _checked_slots(self, slots: Array, turn: Turn) -> Array:
         """Return the units that a policy drops, if each of these divers has such a unit.

@@ -293,7 +293,7 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
     batch.drowned[games] = 0  # unknown for earlier dives
     batch.dive[games] = state.dive
     batch.air[games] = state.air
-    batch.quiet[games] = state.quiet
+    batch.quiet_turns[games] = state.quiet_turns
     batch.to_move[games] = state.to_move
     batch.out[games] = state.players - len(state.home_order)
     batch.breath[games] = sum(map(len, state.cargo))
@@ -359,7 +359,7 @@ def state_of(
     state.air = int(batch.air[game])
     state.phase = phase
     state.to_move = int(batch.to_move[game])
-    state.quiet = int(batch.quiet[game])
+    state.quiet_turns = int(batch.quiet_turns[game])
     numbers = batch.trail[game, : batch.last[game] + 1]
     state.trail, state.laid = unpack_trail(numbers, batch.by_chip)
     divers = range(game * players, (game + 1) * players)

@@ -364,7 +364,7 @@ _DIVERS, _HOME_ORDER, _KNOWN, _TRAIL, _STACKS = (
     tag(pb.View.DESCRIPTOR, name) for name in ("divers", "home_order", "known", "trail", "stacks")
 )
 _SEAT, _DIVE, _AIR, _PHASE, _TO_MOVE, _QUIET = small_tags(
-    pb.View.DESCRIPTOR, "seat", "dive", "air", "phase", "to_move", "quiet"
+    pb.View.DESCRIPTOR, "seat", "dive", "air", "phase", "to_move", "quiet_turns"
 )
 _CARGO, _BANK = (tag(pb.Diver.DESCRIPTOR, name) for name in ("cargo", "bank"))
 _LOCATION, _SPACE, _HOMEWARD, _BARRED, _BANKED_EARLIER = small_tags(
@@ -420,7 +420,9 @@ class ViewWriter:
         if seat is None:
             raise ValueError("a watcher's view is not sent to bots")
         turn = small_fields(_SEAT, seat, _DIVE, view.dive, _AIR, zigzag(view.air))
-        turn += small_fields(_PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet)
+        turn += small_fields(
+            _PHASE, PHASES[view.phase], _TO_MOVE, view.to_move, _QUIET, view.quiet_turns
+        )
         if view.trail != self._trail or view.laid != self._laid:
             self._trail, self._laid = view.trail, view.laid
             units, self._stacks = units_to_wire(view.trail[1:], view.laid)
@@ -492,7 +494,7 @@ def view_from_wire(message: pb.View, rules: RuleSet, legal: Iterable[str]) -> Vi
     view.air = message.air
     view.phase = PHASE_NAMES.get(message.phase, _UNKNOWN_PHASE)
     view.to_move = message.to_move
-    view.quiet = message.quiet
+    view.quiet_turns = message.quiet_turns
     view.legal = tuple(legal)
     return view
 

@@ -171,7 +171,7 @@ def _view_object(view: pb.View) -> dict[str, object]:
         "seat": view.seat,
         "dive": view.dive,
         "air": view.air,
-        "quiet": view.quiet,
+        "quiet_turns": view.quiet_turns,
         "trail": view.trail[:],
         "stacks": [
             {"chips": stack.chips[:], "tail_pile": stack.tail_pile} for stack in view.stacks
