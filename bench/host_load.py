@@ -32,7 +32,7 @@ from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import GameResult
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import GameRecord
@@ -197,7 +197,7 @@ def fares(spec: BotSpec, games: int, workers: int, other: BotSpec | None = None)
     def on_game(game: GameResult, _record: GameRecord) -> None:
         own.extend(report.fault for report in game.faults if game.seats[report.seat] == 0)
 
-    result = run_match(settings, workers, on_game)
+    result = run_match_with_workers(settings, workers, on_game)
     row = result.summaries()[0]
     return Row(
         bot=spec.name,

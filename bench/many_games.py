@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from deepsea_referee.match import play_match
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from figures import Row, Scale, at_least, beside, median, rate
 from real import Pace, as_the_command_line, ping_pong_like_a_match, settings
 
@@ -118,5 +118,5 @@ def measure_workers(scale: Scale) -> Iterator[Row]:
 
 def _per_second(workers: int, games: int, *, in_process: bool) -> float:
     pace = Pace()
-    run_match(settings(games, TABLES), workers, pace.note, in_process=in_process)
+    run_match_with_workers(settings(games, TABLES), workers, pace.note, in_process=in_process)
     return pace.per_second()

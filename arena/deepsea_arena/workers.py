@@ -236,7 +236,7 @@ def match_on_cluster(
 ) -> MatchResult:
     """Play a match on the workers of the Dask scheduler at `address`.
 
-    See `shared_match.run_match` for the callbacks.
+    See `shared_match.run_match_with_workers` for the callbacks.
 
     report  called with a message for each worker that cannot be used
 
@@ -254,7 +254,7 @@ def match_on_cluster(
     check = partial(choose, level)
     pool = dask_workers()(address, setup, check, fetch=archives.__getitem__, report=report)
     by_digest = [replace(bot, bundle=None) for bot in settings.bots]
-    return shared_match.run_match(
+    return shared_match.run_match_with_workers(
         replace(settings, bots=by_digest, output=OutputPlan()),
         on_game=on_game,
         on_void=on_void,

@@ -333,7 +333,7 @@ def _start_time(minutes: float) -> Callable[[float], None]:
 
 def _play_match(run: _Run, results: ResultsFolder) -> None:
     """Play the match until its time is over, and add the games to the run and its folder."""
-    from deepsea_referee.shared_match import run_match
+    from deepsea_referee.shared_match import run_match_with_workers
     from deepsea_referee.summary import BotHangs, record_name
 
     def on_game(game: GameResult, record: GameRecord) -> object:
@@ -357,7 +357,9 @@ def _play_match(run: _Run, results: ResultsFolder) -> None:
     with Progress(run.settings.games, printed=True) as progress, suppress(_TimeIsOver):
         workers, in_process = run.play.workers, run.play.in_process
         try:
-            result = run_match(run.settings, workers, on_game, on_void, in_process=in_process)
+            result = run_match_with_workers(
+                run.settings, workers, on_game, on_void, in_process=in_process
+            )
             run.ended = result.interrupted
         except BotHangs as error:
             result, run.ended = error.result, error

@@ -127,7 +127,7 @@ def command(options: MatchOptions) -> None:
         from deepsea_referee.bots.process import Hosting
         from deepsea_referee.match import MatchSettings
         from deepsea_referee.results_folder import ResultsFolder
-        from deepsea_referee.shared_match import run_match
+        from deepsea_referee.shared_match import run_match_with_workers
 
         isolation = SYSTEM.choose(options.level, sandbox_test)
 
@@ -153,7 +153,9 @@ def command(options: MatchOptions) -> None:
     )
     page = PlayedGamesPage(wanted=options.browser)
     play: Callable[..., MatchResult]
-    play = partial(run_match, settings, options.workers or 1, in_process=options.in_process)
+    play = partial(
+        run_match_with_workers, settings, options.workers or 1, in_process=options.in_process
+    )
     if options.cluster is not None:
         from deepsea_arena.workers import match_on_cluster
 

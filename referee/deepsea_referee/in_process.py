@@ -39,7 +39,7 @@ from deepsea_referee.summary import BotHangs, GameResult, MatchResult
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import AnyBot, misspelt
 from deepsea_sdk.errors import skip_odd_sources
-from deepsea_sdk.table import RefereedGame, play_to_end
+from deepsea_sdk.table import RefereedGame, play_by_calls
 
 ISOLATION = "in-process"
 """The level of isolation that results name for bots in this process."""
@@ -58,7 +58,7 @@ def longest_s(control: TimeControl) -> float:
     return max(SHORTEST_S, BUDGETS * control.budget_us / 1e6) + control.bank_us / 1e6
 
 
-def run_match(
+def run_match_in_process(
     settings: MatchSettings,
     on_game: OnGame | None = None,
     *,
@@ -66,7 +66,11 @@ def run_match(
     limit_s: float | None = None,
     stop: StopRequests | None = None,
 ) -> MatchResult:
-    """Play a match; Ctrl-C ends it early and cleanly. `settings.hosting` is not used.
+    """Play a match by calling the bots in this process. `settings.hosting` is not used.
+
+    It ends with its last game, at a request to stop (see `stop`), or when a bot does not return.
+    `run_match_over_streams` and `run_match_with_workers` play the same match in other ways. The
+    list of what ends a match is in docs/dev/processes.md.
 
     on_game  called with each game, in the thread in which the games are played
     now_us   the clock that measures the bots' time; by default a ThreadClock
@@ -282,7 +286,7 @@ class _Games:
 
         players = self._copies_for(line_up, refereed.game.seed)
         with self.output.redirected(), self._running_bots_code(refereed):
-            play_to_end(
+            play_by_calls(
                 refereed, players, on_error="forfeit", now_us=now_us, on_seat=assign_output_to
             )
         played = refereed.played()

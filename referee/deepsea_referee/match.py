@@ -1,11 +1,17 @@
 """A match between bots. Start reading here.
 
-    run_match              plays a match until its end or Ctrl-C
-      play_match           starts the bots, plays the games, stops the bots (bots/pool.py)
-        play_game          plays one game of a line-up                   (play_game.py)
-          play_to_end      requests decisions until the game is over
-            RefereedGame   counts time and faults, makes the record      (deepsea_sdk)
-              Game         applies the rules                             (deepsea_rules)
+    run_match_over_streams   plays a match until its end or Ctrl-C
+      play_match             starts the bots, plays the games, stops the bots (bots/pool.py)
+        play_game            plays one game of a line-up                   (play_game.py)
+          play_by_requests   requests decisions until the game is over
+            RefereedGame     counts time and faults, makes the record      (deepsea_sdk)
+              Game           applies the rules                             (deepsea_rules)
+
+Two other functions play a match: `run_match_in_process` (in_process.py) calls the bots in this
+process, and `run_match_with_workers` (shared_match.py) divides the games among workers, each of
+which plays its part by `play_match` or in its own process. `run_match` (script.py), for programs
+of authors, chooses one without workers. What ends a match in each of them is listed in
+docs/dev/processes.md, "What ends a match".
 
 `Tables` decides in which order games begin, and how many are played at once.
 
@@ -150,10 +156,15 @@ class MatchSettings:
         )
 
 
-def run_match(
+def run_match_over_streams(
     settings: MatchSettings, on_game: OnGame | None = None, on_void: OnVoid | None = None
 ) -> MatchResult:
-    """Play a match from a program without an event loop; Ctrl-C ends it early and cleanly."""
+    """Play a match over streams from a program without an event loop.
+
+    It ends with its last game, or early and cleanly at Ctrl-C; games in progress are dropped then.
+    `run_match_in_process` and `run_match_with_workers` play the same match in other ways. The list
+    of what ends a match is in docs/dev/processes.md.
+    """
 
     async def interruptible() -> MatchResult:
         loop = asyncio.get_running_loop()

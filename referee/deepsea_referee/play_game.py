@@ -104,7 +104,7 @@ async def play_game(
     seats: list[AskedSeat] = [process.session for process in processes]
     for seat, substitute in substitutes.items():
         seats[seat] = substitute(processes[seat].session)
-    longest_us = await play_to_end(refereed, seats, suspects)
+    longest_us = await play_by_requests(refereed, seats, suspects)
     for slot in line_up:
         pool.finished_game(slot)
     played = refereed.played()
@@ -185,7 +185,7 @@ def _with_author_error(report: FaultReport, process: BotProcess) -> FaultReport:
 # The loop of one game
 
 
-async def play_to_end(
+async def play_by_requests(
     refereed: RefereedGame, seats: Sequence[AskedSeat], suspects: Container[int] = ()
 ) -> int:
     """Play a game to its end; return the longest time from a request to its answer in microseconds.

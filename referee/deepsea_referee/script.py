@@ -67,7 +67,7 @@ def run_match(
         seed=_seed(seed),
         seating=seating,
     )
-    play = playing_in_process.run_match if in_process else match.run_match
+    play = playing_in_process.run_match_in_process if in_process else match.run_match_over_streams
     return _play(lambda: play(settings, on_game), in_process)
 
 

@@ -54,7 +54,7 @@ FINISHING = "finishing the games that are being played; Ctrl-C again ends at onc
 _log = logging.getLogger(__name__)
 
 
-def run_match(
+def run_match_with_workers(
     settings: MatchSettings,
     workers: int = 1,
     on_game: OnGame | None = None,
@@ -66,10 +66,14 @@ def run_match(
     needs: tuple[str, ...] = (),
     share_games: int | None = None,
 ) -> MatchResult:
-    """Play a match with several workers, each a process of its own; Ctrl-C ends it early.
+    """Play a match with several workers, each a process of its own.
 
-    At Ctrl-C, games between bots that are processes are dropped. Games between bots in the workers'
-    own processes are finished, unless Ctrl-C comes again.
+    It ends with its last game, or early at Ctrl-C: games between bots that are processes are then
+    dropped, and games between bots in the workers' own processes are finished, unless Ctrl-C comes
+    again. The list of what ends a match is in docs/dev/processes.md.
+
+    With one worker and no `pool`, `run_match_over_streams` or `run_match_in_process` plays the
+    match in this process.
 
     Bots whose decisions depend only on the game give the same records with any number of workers,
     except for times. Games arrive in the order in which they end.
@@ -85,8 +89,8 @@ def run_match(
     """
     if pool is None and workers == 1:
         if in_process:
-            return in_this_process.run_match(settings, on_game)
-        return match.run_match(settings, on_game, on_void)
+            return in_this_process.run_match_in_process(settings, on_game)
+        return match.run_match_over_streams(settings, on_game, on_void)
     if pool is None:
         workers = min(workers, settings.games)
         # If games are played one by one, only one process of a worker is busy at a time, so that
@@ -371,6 +375,6 @@ def _play_in_process(link: Link, share: MatchSettings) -> MatchResult:
         link.send((result, record))
 
     try:
-        return in_this_process.run_match(share, send_game, stop=stop)
+        return in_this_process.run_match_in_process(share, send_game, stop=stop)
     finally:
         link.on_stop(do_nothing)

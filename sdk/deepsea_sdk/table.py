@@ -141,7 +141,7 @@ def play(
         TimeControl.parse(clock) if isinstance(clock, str) else clock,
         game_id,
     )
-    play_to_end(
+    play_by_calls(
         RefereedGame(game, game_id, game.clock),
         bots,
         on_error=on_error,
@@ -158,7 +158,7 @@ def _name(bot: AnyBot) -> str:
     return getattr(bot, "__name__", kind.__name__)
 
 
-def play_to_end(
+def play_by_calls(
     refereed: RefereedGame,
     bots: Sequence[AnyBot],
     *,

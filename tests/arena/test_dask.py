@@ -397,7 +397,7 @@ def test_a_match_is_the_same_on_a_cluster_and_a_worker_that_is_killed_voids_one_
         seed=seed_from_text("cluster"),
     )
     here, there = Listener(), Listener()
-    alone = here.played(in_process.run_match(settings, here.on_game))
+    alone = here.played(in_process.run_match_in_process(settings, here.on_game))
     killed: list[int] = []
 
     def on_game(result: GameResult, record: GameRecord) -> None:

@@ -21,7 +21,7 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.clock import SystemClock
-from deepsea_referee.match import MatchSettings, run_match
+from deepsea_referee.match import MatchSettings, run_match_over_streams
 from deepsea_referee.play_game import play_game
 from deepsea_referee.sandbox.interface import ResourceLimits
 from deepsea_rules.faults import FaultReport
@@ -147,7 +147,7 @@ def second_try(arena: Arena, hosting: Hosting, how: str, every: int, games: int)
     bots = [resolve("greedy"), hostile(arena, "t18_second_try", how, str(every))]
     output = OutputPlan(folder=arena.folder)
     settings = MatchSettings(bots, hosting, games, tables=None, output=output)
-    run_match(settings, lambda _, record: records.append(record))
+    run_match_over_streams(settings, lambda _, record: records.append(record))
     logs = [path.read_text() for path in sorted(arena.folder.glob("bot-2-*.log"))]
     return Deals(records, [deal for log in logs for deal in re.findall('"deal": "(.*)"', log)])
 

@@ -35,7 +35,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.clock import SystemClock
 from deepsea_referee.errors import BotFault
 from deepsea_referee.pauses import Freezer, OffTurn
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_referee.sandbox import cleanup
 from deepsea_referee.sandbox.interface import MIB, ResourceLimits
 from deepsea_referee.server import answers_of
@@ -205,7 +205,7 @@ async def _play(
         for number in range(games):
             game = Game(RULES, 3, game_seed(SEED, number))
             refereed = RefereedGame(game, f"g{number}", control)
-            await play_to_end(refereed, seats)
+            await play_by_requests(refereed, seats)
             played.games.append(game)
             played.faults.append(refereed.faults)
         async with asyncio.timeout(SPOKEN_S):

@@ -24,7 +24,7 @@ from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve
 from deepsea_referee.clock import SystemClock
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.workbench.blocks import BlockSettings, GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.checks import examine
 from deepsea_referee.workbench.ranking import RankSettings
@@ -283,5 +283,5 @@ def test_a_match_has_one_process_for_each_bot(tmp_path: Path) -> None:
 
     mine = resolve(str(bot_in(tmp_path, "suspicious")))
     what = MatchSettings([mine, mine], replace(PATIENT, isolation=Counting()), 12)
-    assert run_match(what).games == 12
+    assert run_match_with_workers(what).games == 12
     assert len(starts) == 2

@@ -29,7 +29,7 @@ from deepsea_ladder.season import Season, VerdictSettings
 from deepsea_referee import workers
 from deepsea_referee.bots.resolve import BotSpec, bundle_for_ladder, resolve
 from deepsea_referee.match import MatchSettings
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.workbench.blocks import BlockSettings
 from deepsea_referee.workbench.checks import examine
 from deepsea_rules.randomness import seed_from_text
@@ -81,11 +81,13 @@ class Link(workers.Link):
 
 
 def in_match(spy: BotSpec, _bundle: BotBundle) -> None:
-    run_match(MatchSettings([spy, spy], PATIENT, games=2, time_control=HOUR, seed=SEED))
+    run_match_with_workers(
+        MatchSettings([spy, spy], PATIENT, games=2, time_control=HOUR, seed=SEED)
+    )
 
 
 def in_comparison(spy: BotSpec, _bundle: BotBundle) -> None:
-    run_match(
+    run_match_with_workers(
         BlockSettings.of(spy, spy, seats=2, blocks=1, hosting=PATIENT, time_control=HOUR, seed=SEED)
     )
 

@@ -333,7 +333,7 @@ from deepsea_referee.sandbox.plain_process import PlainProcess
 
 threading.go = threading.Event()
 bots = [resolve("starts.py"), resolve("greedy")]
-print(in_process.run_match(MatchSettings(bots, Hosting(PlainProcess()))).games)
+print(in_process.run_match_in_process(MatchSettings(bots, Hosting(PlainProcess()))).games)
 print([one.name for one in threading.enumerate() if not one.daemon][1:])
 threading.go.set()
 """

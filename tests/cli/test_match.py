@@ -36,7 +36,9 @@ class Asked:
         self.looked: str | None = None
         self.level: str | None = None
 
-    def run_match(self, settings: MatchSettings, on_game: OnGame, on_void: OnVoid) -> MatchResult:
+    def run_match_over_streams(
+        self, settings: MatchSettings, on_game: OnGame, on_void: OnVoid
+    ) -> MatchResult:
         self.settings = settings
         void = VoidGame(1, "x-1", "only a test")
         on_void(void)
@@ -57,7 +59,7 @@ class Asked:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     stand_in = Asked()
-    monkeypatch.setattr(referee, "run_match", stand_in.run_match)
+    monkeypatch.setattr(referee, "run_match_over_streams", stand_in.run_match_over_streams)
     monkeypatch.setattr(probe, "start_test", stand_in.look)
     monkeypatch.setattr(probe, "choose", stand_in.choose)
     return stand_in
@@ -158,7 +160,7 @@ def test_ctrl_c_shows_what_is_complete(run: Run, monkeypatch: pytest.MonkeyPatch
         result.interrupted = True
         return result
 
-    monkeypatch.setattr(referee, "run_match", interrupted)
+    monkeypatch.setattr(referee, "run_match_over_streams", interrupted)
     words = ("match", "greedy", "random", "--games", 9, *PLAIN)
     done = run(*words)
     assert done.status == 130

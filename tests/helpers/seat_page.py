@@ -17,7 +17,7 @@ from deepsea_arena.seat import StoredPerson
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.person import PersonSeat
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_referee.workbench.checks import RandomSeat
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import PRESETS
@@ -208,7 +208,7 @@ def sitting(
             else RandomSeat(refereed.game, index)
             for index in range(seats)
         ]
-        playing = asyncio.create_task(play_to_end(refereed, seated))
+        playing = asyncio.create_task(play_by_requests(refereed, seated))
         stop = asyncio.create_task(end.wait())
         await asyncio.wait((playing, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()

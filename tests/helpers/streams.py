@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from deepsea_referee.errors import BotFault
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_referee.server import answers_of
 from deepsea_referee.session import Session
 from deepsea_rules.faults import FaultReport
@@ -92,7 +92,7 @@ class Table:
     ) -> list[FaultReport]:
         """Play a game to its end and see every stream through."""
         refereed = RefereedGame(game, game_id, control)
-        await play_to_end(refereed, self.sessions)
+        await play_by_requests(refereed, self.sessions)
         await self.close()
         return refereed.faults
 

@@ -14,7 +14,7 @@ import pytest
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import OnGame, OnVoid
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import GameResult, MatchResult, VoidGame
 from deepsea_referee.workbench.blocks import (
     BlockSettings,
@@ -105,7 +105,7 @@ def test_games_of_a_block_share_their_seed_and_workers_share_the_games() -> None
 def test_the_record_names_the_attempt_of_its_block() -> None:
     records: list[GameRecord] = []
     what = replace(settings("greedy", "cautious", 2, 2), attempt=2)
-    run_match(what, on_game=lambda _, record: records.append(record), in_process=True)
+    run_match_with_workers(what, on_game=lambda _, record: records.append(record), in_process=True)
     assert [record.attempt for record in records] == [2] * 4
     assert [record.seed for record in records] == [game_seed(SEED, n // 2, 2) for n in range(4)]
 

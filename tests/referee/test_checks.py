@@ -12,7 +12,7 @@ from deepsea_referee.bots.loading import load
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import BotFault, HostTooBusy, RefereeError
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_referee.sandbox.plain_process import PlainProcess
 from deepsea_referee.session import OnAnswer, Session, TimedAnswer
 from deepsea_referee.workbench import checks
@@ -23,8 +23,7 @@ from deepsea_rules.game import Game
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
 from deepsea_sdk.bot import TimeLeft
-from deepsea_sdk.table import RefereedGame
-from deepsea_sdk.table import play_to_end as play_in_process
+from deepsea_sdk.table import RefereedGame, play_by_calls
 from helpers.manual_clock import ManualClock
 from helpers.programs import PATIENT, lines_bot, program, program_in, written
 
@@ -78,8 +77,8 @@ def test_a_good_bot_is_fine() -> None:
 
 async def test_the_other_seats_play_as_the_sample_bot_without_a_process() -> None:
     games = [RefereedGame(Game(PRESETS["manual"], 4, bytes(32)), "g", HOUR) for _ in range(2)]
-    await play_to_end(games[0], [RandomSeat(games[0].game, seat) for seat in range(4)])
-    play_in_process(games[1], [load(resolve("random"))] * 4)
+    await play_by_requests(games[0], [RandomSeat(games[0].game, seat) for seat in range(4)])
+    play_by_calls(games[1], [load(resolve("random"))] * 4)
     at_random, sample = ([d[:2] for d in game.played().record.decisions] for game in games)
     assert at_random == sample
     assert any(action != "leave" for _, action in sample)

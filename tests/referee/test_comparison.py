@@ -21,7 +21,7 @@ from deepsea_rules.view import View
 from deepsea_sdk import Bot
 from deepsea_sdk.bot import AnyBot
 from deepsea_sdk.coach.formula import LuckSums
-from deepsea_sdk.table import play_to_end
+from deepsea_sdk.table import play_by_calls
 from helpers.games import rng
 from helpers.programs import PATIENT
 from helpers.tiers import daily
@@ -149,7 +149,7 @@ def play_number(
     settings: BlockSettings, number: int, players: Sequence[AnyBot]
 ) -> tuple[GameResult, GameRecord]:
     game, line_up = settings.game(number), settings.line_up(number)
-    play_to_end(game, [players[bot] for bot in line_up])
+    play_by_calls(game, [players[bot] for bot in line_up])
     played = game.played()
     return GameResult.of(number, line_up, played), played.record
 

@@ -20,7 +20,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.sandbox.interface import IsolationLevel
 from deepsea_referee.sandbox.probe import choose
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import GameResult, MatchResult
 from deepsea_rules.game import GameRecord
 from deepsea_rules.time_control import TimeControl
@@ -91,7 +91,7 @@ def played(
         time_control=TimeControl.parse("60s"),
         output=OutputPlan(folder=folder),
     )
-    result = run_match(settings, in_process=isolation is None, **options)
+    result = run_match_with_workers(settings, in_process=isolation is None, **options)
     assert result.games == 4
     logs = sorted(folder.glob("bot-1-*.log"))
     return result, [line for log in logs for line in log.read_text().splitlines()]
@@ -277,5 +277,5 @@ def test_a_rival_that_its_author_keeps_inside_is_hidden(tmp_path: Path) -> None:
         time_control=TimeControl.parse("60s"),
         output=OutputPlan(folder=tmp_path),
     )
-    run_match(settings)
+    run_match_with_workers(settings)
     assert (tmp_path / "bot-1-start-1.log").read_text() == "plays [] one\n"

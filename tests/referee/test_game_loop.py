@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from deepsea_referee.errors import RefereeError
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_rules.faults import FAULTS_TO_FORFEIT, Fault, FaultReport
 from deepsea_rules.game import Game, GameRecord, verify
 from deepsea_rules.randomness import game_seed, seed_from_text
@@ -228,7 +228,7 @@ async def test_many_games_share_the_same_streams() -> None:
     games = [new_game(3, number) for number in range(8)]
     control = TimeControl(100_000)
     refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
-    await asyncio.gather(*(play_to_end(game, together.sessions) for game in refereed))
+    await asyncio.gather(*(play_by_requests(game, together.sessions) for game in refereed))
     await together.close()
     batches = [
         len(message.requests) for stream in together.streams for message in stream.messages()
@@ -247,7 +247,7 @@ async def test_a_bot_that_fails_in_one_game_fails_in_all_that_run() -> None:
     games = [new_game(2, number) for number in range(3)]
     control = TimeControl(100_000)
     refereed = [RefereedGame(game, f"g{n}", control) for n, game in enumerate(games)]
-    await asyncio.gather(*(play_to_end(game, table.sessions) for game in refereed))
+    await asyncio.gather(*(play_by_requests(game, table.sessions) for game in refereed))
     await table.close()
     for game, outcome in zip(games, refereed, strict=True):
         (report,) = outcome.faults

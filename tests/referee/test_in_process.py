@@ -43,7 +43,7 @@ def settings(*bots: BotSpec, games: int = 2, rules: str = "manual") -> MatchSett
 
 def here(what: MatchSettings) -> Played:
     listener = Listener()
-    return listener.played(in_process.run_match(what, listener.on_game))
+    return listener.played(in_process.run_match_in_process(what, listener.on_game))
 
 
 def with_processes(what: MatchSettings) -> Played:
@@ -191,7 +191,9 @@ def test_a_request_to_stop_ends_the_match_after_the_game_at_hand(
     tmp_path: Path, host: Host
 ) -> None:
     asks = meeting(tmp_path, "host.stop.count or host.stop.ask()")
-    result = in_process.run_match(settings(asks, resolve("greedy"), games=5), stop=host.stop)
+    result = in_process.run_match_in_process(
+        settings(asks, resolve("greedy"), games=5), stop=host.stop
+    )
     assert (result.interrupted, result.games) == (True, 2)
 
 
@@ -204,7 +206,7 @@ def test_a_request_between_two_games_ends_the_match(host: Host) -> None:
         taken.append(result.game)
 
     what = settings(resolve("greedy"), resolve("cautious"), games=5)
-    result = in_process.run_match(what, on_game, stop=host.stop)
+    result = in_process.run_match_in_process(what, on_game, stop=host.stop)
     # Whoever takes a game is not interrupted.
     assert (result.interrupted, result.games, taken) == (True, 2, [1, 2])
 
@@ -214,7 +216,7 @@ def test_a_second_request_gives_the_game_up(
 ) -> None:
     waits = meeting(tmp_path, "host.stop.ask_at_once(); host.wait(); print('late')")
     taken: list[int] = []
-    result = in_process.run_match(
+    result = in_process.run_match_in_process(
         settings(waits, resolve("greedy"), games=5),
         lambda outcome, _: taken.append(outcome.game),
         stop=host.stop,
@@ -250,7 +252,7 @@ def test_a_bot_that_does_not_return_is_named_with_its_stack(
     )
     what = settings(resolve("greedy"), waits, games=1)
     with pytest.raises(BotHangs, match=r"'waits' did not return for 0.3 s in game 1 ") as caught:
-        in_process.run_match(what, limit_s=0.3)
+        in_process.run_match_in_process(what, limit_s=0.3)
     assert f'File "{tmp_path}/waits.py", line 5, in {where}' in caught.value.detail
     assert f'File "{tmp_path}/waits.py", line 8, in think' in caught.value.detail
     assert "deepsea_sdk" not in caught.value.detail
@@ -259,7 +261,7 @@ def test_a_bot_that_does_not_return_is_named_with_its_stack(
 
 def test_slow_games_that_go_on_are_not_ended(tmp_path: Path) -> None:
     slow = program(tmp_path, "slow", "sum(range(20_000))")
-    result = in_process.run_match(settings(slow, slow, games=8), limit_s=0.5)
+    result = in_process.run_match_in_process(settings(slow, slow, games=8), limit_s=0.5)
     assert result.games == 8
 
 
@@ -286,6 +288,6 @@ def test_a_busy_host_costs_a_bot_no_time(tmp_path: Path, monkeypatch: pytest.Mon
     now_us = ThreadClock(
         lambda: wall.now_us() * 1_000, lambda: waited.now_us() * 1_000, Pulse()
     ).now_us
-    assert in_process.run_match(what, now_us=now_us).faults.count == 0
+    assert in_process.run_match_in_process(what, now_us=now_us).faults.count == 0
     # By the time of day each of its decisions is a timeout.
-    assert in_process.run_match(what, now_us=wall.now_us).faults.count >= 3
+    assert in_process.run_match_in_process(what, now_us=wall.now_us).faults.count >= 3

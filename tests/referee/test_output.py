@@ -26,7 +26,7 @@ from deepsea_referee.bots.output import (
     with_short_stack,
 )
 from deepsea_referee.bots.resolve import BotSpec, resolve
-from deepsea_referee.match import MatchSettings, run_match
+from deepsea_referee.match import MatchSettings, run_match_over_streams
 from deepsea_referee.results_folder import log_names
 from deepsea_referee.summary import MatchResult
 from deepsea_rules.randomness import seed_from_text
@@ -109,11 +109,11 @@ Play = Callable[[MatchSettings], MatchResult]
 
 
 def separate(settings: MatchSettings) -> MatchResult:
-    return run_match(settings)
+    return run_match_over_streams(settings)
 
 
 def in_this_process(settings: MatchSettings) -> MatchResult:
-    return in_process.run_match(settings)
+    return in_process.run_match_in_process(settings)
 
 
 def settings(bots: Sequence[BotSpec], output: OutputPlan, games: int = 2) -> MatchSettings:
@@ -394,7 +394,7 @@ def test_a_process_with_a_hostile_traceback_forfeits_and_the_match_goes_on(tmp_p
     end = f"(sys.stderr.write({text!r}), sys.stderr.flush(), os._exit(3))"
     hostile = lines_bot(tmp_path, "hostile", end)
     hostile_folder(tmp_path / "hostile")
-    result = run_match(settings([hostile, opponent(tmp_path)], OutputPlan()))
+    result = run_match_over_streams(settings([hostile, opponent(tmp_path)], OutputPlan()))
     assert result.games == 2
     assert result.faults.count == 2
     assert all("KeyError: 'x'" in kind.first.error for kind in result.faults)

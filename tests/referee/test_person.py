@@ -9,7 +9,7 @@ import pytest
 
 from deepsea_referee.errors import RefereeError
 from deepsea_referee.person import LATE, PersonRequest, PersonSeat
-from deepsea_referee.play_game import play_to_end
+from deepsea_referee.play_game import play_by_requests
 from deepsea_referee.workbench.checks import RandomSeat
 from deepsea_rules.faults import Fault
 from deepsea_rules.game import Game, verify
@@ -54,7 +54,7 @@ async def play(
     control: TimeControl | None = None,
 ) -> None:
     seat = PersonSeat(person, control, clock or ManualClock(), game, SEAT)
-    await play_to_end(game, [RandomSeat(game.game, 0), seat])
+    await play_by_requests(game, [RandomSeat(game.game, 0), seat])
 
 
 async def test_a_person_gets_what_its_seat_is_sent_and_has_no_clock() -> None:

@@ -22,7 +22,7 @@ from deepsea_referee.bots.resolve import BotSpec, resolve
 from deepsea_referee.errors import RefereeError, UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results_folder import ResultsJson, log_names
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import GameResult
 from deepsea_referee.system import ALL_CPUS, CpuShare
 from deepsea_referee.system.linux import core_of, cpus_of
@@ -81,7 +81,9 @@ def samples(*names: str) -> list[BotSpec]:
 
 def played(what: MatchSettings, workers: int, *, inside: bool = True) -> tuple[Played, Listener]:
     listener, before = Listener(), open_descriptors()
-    result = run_match(what, workers, listener.on_game, listener.on_void, in_process=inside)
+    result = run_match_with_workers(
+        what, workers, listener.on_game, listener.on_void, in_process=inside
+    )
     assert workers == 1 or open_descriptors() <= before  # of other tests some may be gone
     return listener.played(result), listener
 
@@ -126,7 +128,7 @@ def test_a_part_of_a_match_has_the_games_of_the_whole() -> None:
 def test_records_and_results_are_those_of_one_worker(workers: int) -> None:
     what = settings(samples("greedy", "random", "cautious"), 20)
     listener = Listener()
-    alone = listener.played(in_process.run_match(what, listener.on_game))
+    alone = listener.played(in_process.run_match_in_process(what, listener.on_game))
     shared, _ = played(what, workers)
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
     assert shared.games == alone.games
@@ -136,7 +138,7 @@ def test_records_and_results_are_those_of_one_worker(workers: int) -> None:
 def test_results_say_who_drowned_in_which_dive_as_the_games_played_again_do() -> None:
     what = settings(samples("greedy", "random", "cautious"), 12)
     listener = Listener()
-    match = listener.played(in_process.run_match(what, listener.on_game))
+    match = listener.played(in_process.run_match_in_process(what, listener.on_game))
     expected = [[0] * DIVES for _ in what.bots]
     for game, record in zip(match.games, match.records, strict=True):
         drowned = replay(record).state.drowned
@@ -157,7 +159,7 @@ def test_a_worker_takes_one_share_after_another() -> None:
     what = settings(samples("greedy", "random", "cautious"), 20)
     alone, _ = played(what, 1)
     listener = Listener()
-    result = run_match(what, 2, listener.on_game, in_process=True, share_games=3)
+    result = run_match_with_workers(what, 2, listener.on_game, in_process=True, share_games=3)
     shared = listener.played(result)
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
 
@@ -224,7 +226,7 @@ def test_a_worker_with_bots_that_is_killed_leaves_none_of_them(tmp_path: Path) -
             killed = True
 
     what = settings([chooser(tmp_path), chooser(tmp_path, "too")], 8, tables=2)
-    shared = listener.played(run_match(what, 2, on_game, listener.on_void))
+    shared = listener.played(run_match_with_workers(what, 2, on_game, listener.on_void))
     assert killed
     assert shared.result.games + len(listener.voids) == 8
     assert 1 <= len(listener.voids) <= 2
@@ -246,7 +248,9 @@ def test_the_game_of_a_worker_that_is_killed_is_played_again_on_request() -> Non
         if result.game == 5:
             os.kill(running()[0], signal.SIGKILL)
 
-    result = run_match(what, 2, on_game, listener.on_void, in_process=True, replay=True)
+    result = run_match_with_workers(
+        what, 2, on_game, listener.on_void, in_process=True, replay=True
+    )
     shared = listener.played(result)
     assert listener.voids == []
     assert [*map(without_times, shared.records)] == [*map(without_times, alone.records)]
@@ -271,7 +275,9 @@ def test_what_goes_wrong_here_ends_the_workers() -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        run_match(settings(samples("greedy", "random"), 500), 2, on_game, in_process=True)
+        run_match_with_workers(
+            settings(samples("greedy", "random"), 500), 2, on_game, in_process=True
+        )
 
 
 # Ctrl-C
@@ -289,7 +295,9 @@ def test_an_interrupt_keeps_the_games_that_are_complete(tmp_path: Path, inside: 
     usual = signal.getsignal(signal.SIGINT)
     bots = samples("greedy", "random") if inside else [chooser(tmp_path), chooser(tmp_path, "too")]
     what = settings(bots, 10_000)
-    shared = listener.played(run_match(what, 2, on_game, listener.on_void, in_process=inside))
+    shared = listener.played(
+        run_match_with_workers(what, 2, on_game, listener.on_void, in_process=inside)
+    )
     assert shared.result.interrupted
     assert 1 <= shared.result.games < 10_000
     assert listener.voids == []
@@ -301,7 +309,10 @@ def test_an_interrupt_keeps_the_games_that_are_complete(tmp_path: Path, inside: 
 
 @pytest.mark.parametrize(
     "play",
-    [in_process.run_match, lambda what, on_game: run_match(what, 9, on_game, in_process=True)],
+    [
+        in_process.run_match_in_process,
+        lambda what, on_game: run_match_with_workers(what, 9, on_game, in_process=True),
+    ],
 )
 def test_the_next_game_waits_for_room_also_with_more_workers_than_games(
     play: Callable[[MatchSettings, Callable[[GameResult, GameRecord], object]], object],

@@ -96,7 +96,11 @@ def played(file: Path, isolation: IsolationLevel | None) -> MatchResult:
         games=1,
         time_control=TimeControl.parse("60s"),
     )
-    return asyncio.run(play_match(settings)) if isolation else in_process.run_match(settings)
+    return (
+        asyncio.run(play_match(settings))
+        if isolation
+        else in_process.run_match_in_process(settings)
+    )
 
 
 @pytest.mark.parametrize("isolation", ["sandbox", "process", None])

@@ -22,7 +22,7 @@ def recorded(*names: str) -> GameRecord:
     settings = MatchSettings(
         bots=[resolve(name) for name in names], hosting=PATIENT, seed=seed_from_text("branch")
     )
-    in_process.run_match(settings, lambda _, record: records.append(record))
+    in_process.run_match_in_process(settings, lambda _, record: records.append(record))
     return records[0]
 
 

@@ -13,7 +13,7 @@ from deepsea_rules.ruleset import PRESETS
 from deepsea_sdk import LEAVE, Bot, View, bot, table, wire
 from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import GAME_BYTES, MOST_READ, NAME_BYTES, TEXT_BYTES, Note, note_of
-from deepsea_sdk.table import RefereedGame, play_to_end
+from deepsea_sdk.table import RefereedGame, play_by_calls
 from deepsea_sdk.wire import decision_from_wire
 from deepsea_sdk.wire.lines import answer_from_line
 
@@ -31,7 +31,7 @@ class Noting(Bot):
 
 def noted(*bots: type[Bot]) -> RefereedGame:
     refereed = RefereedGame(Game(PRESETS["manual"], len(bots), seed_from_text("notes")), "g")
-    play_to_end(refereed, bots)
+    play_by_calls(refereed, bots)
     return refereed
 
 

@@ -22,7 +22,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk.bot import AnyBot, Bot, FaultNotice, GameEnd, GameInfo
 from deepsea_sdk.errors import IllegalAnswer
-from deepsea_sdk.table import LocalGame, RefereedGame, play_to_end
+from deepsea_sdk.table import LocalGame, RefereedGame, play_by_calls
 
 
 def play(
@@ -234,7 +234,7 @@ def test_a_game_goes_on_from_decisions_that_are_given() -> None:
     for at in (0, 5, len(whole.decisions)):
         bots = [Watcher(), Watcher(), Watcher()]
         game = Game(whole.rules, 3, whole.seed)
-        play_to_end(RefereedGame(game, "on"), bots, opening=whole.decisions[:at])
+        play_by_calls(RefereedGame(game, "on"), bots, opening=whole.decisions[:at])
         assert game.decisions[:at] == whole.decisions[:at]
         assert faults(game) == faults(whole)[: sum(d.fault is not None for d in game.decisions)]
         # They were asked about what was given, too.

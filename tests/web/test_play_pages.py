@@ -48,7 +48,7 @@ def answers(page: str) -> list[str]:
     return re.findall(r'<button name="action" value="([^"]+)"', page)
 
 
-def play_to_end(world: World, person: Person, address: str, seed: bytes = b"") -> list[str]:
+def answer_to_the_end(world: World, person: Person, address: str, seed: bytes = b"") -> list[str]:
     """Play by forms and reloads alone; the pages that were seen."""
     chance = Stream(seed or seed_from_text("a person"), "answers")
     seen = []
@@ -70,7 +70,7 @@ def play_to_end(world: World, person: Person, address: str, seed: bytes = b"") -
 def test_a_member_plays_to_the_end_without_a_script(world: World, rules: str) -> None:
     anna = world.person(ANNA)
     address = begin(world, anna, rules=rules)
-    pages = play_to_end(world, anna, address)
+    pages = answer_to_the_end(world, anna, address)
     assert len(pages) > 6
     assert "The whole game" in pages[-1]
     assert "B you" in pages[-1]

@@ -37,7 +37,7 @@ from deepsea_referee.bots.resolve import BotSpec, with_unique_names
 from deepsea_referee.errors import UserError
 from deepsea_referee.match import MatchSettings
 from deepsea_referee.results_folder import FolderWriter, game_fields, refuse_match_folder
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import GameResult, MatchResult, VoidGame, record_name
 from deepsea_referee.workbench.comparison import LUCK_BOUND, Comparison, largest_lead
 from deepsea_referee.workbench.confidence import ALPHA, MARGIN
@@ -379,13 +379,13 @@ def play_blocks(
     *,
     workers: int = 1,
     in_process: bool = False,
-    play: Callable[..., MatchResult] = run_match,
+    play: Callable[..., MatchResult] = run_match_with_workers,
 ) -> bool:
     """Play all blocks, or until `on_block` returns True; return True if Ctrl-C interrupted them.
 
     Blocks with a void game are played again, whole and on new luck, at most `ATTEMPTS` times.
 
-    play  plays a match, with the signature of `shared_match.run_match`
+    play  plays a match, with the signature of `shared_match.run_match_with_workers`
     Raises UserError for a bot that cannot be started or imported.
     """
     for attempt in range(ATTEMPTS):

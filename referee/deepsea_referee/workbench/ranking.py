@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
-from deepsea_referee.shared_match import run_match
+from deepsea_referee.shared_match import run_match_with_workers
 from deepsea_referee.summary import FaultKinds, GameResult, MatchResult
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.confidence import (
@@ -305,12 +305,12 @@ class RankGames:
         *,
         workers: int = 1,
         in_process: bool = False,
-        play: Callable[..., MatchResult] = run_match,
+        play: Callable[..., MatchResult] = run_match_with_workers,
     ) -> bool:
         """Play the remaining rounds; return True if Ctrl-C interrupted them.
 
         on_round  receives the games of each round once they are counted
-        play      plays a match, with the signature of `shared_match.run_match`
+        play      plays a match, with the signature of `shared_match.run_match_with_workers`
         Raises UserError for a bot that cannot be started or imported.
         """
 

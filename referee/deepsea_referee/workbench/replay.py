@@ -43,7 +43,7 @@ from deepsea_rules.time_control import TimeControl
 from deepsea_rules.view import View
 from deepsea_sdk.bot import Bot, Clock, NewBot, Note, TimeLeft, monotonic, take_note
 from deepsea_sdk.errors import IllegalAnswer
-from deepsea_sdk.table import RefereedGame, play_to_end
+from deepsea_sdk.table import RefereedGame, play_by_calls
 
 TraceFunction: TypeAlias = Callable[[FrameType, str, Any], Any]
 
@@ -385,7 +385,7 @@ def _play_on(
     refereed.own_paths = paths_of_author
     with redirect_stdout(sys.stderr):
         players = [load(bot) for bot in bots]
-        play_to_end(refereed, players, on_error="forfeit", now_us=no_time_passes, opening=opening)
+        play_by_calls(refereed, players, on_error="forfeit", now_us=no_time_passes, opening=opening)
     return refereed
 
 
