@@ -329,17 +329,19 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         }
 
     def _begin(self, games: Array) -> None:
-        """Begin these games anew: deal the chips, set the learner's seat, and draw the opponents.
+        """Begin these games anew: deal the chips, seat the learner, and draw its opponents.
 
-        Unless the learner's seat is fixed, it is the next one in each game.
+        Each game has one learner. Unless its seat is fixed, it moves on by one seat in every game.
         """
         rng = self.np_random
         open_random(self.batch, games, rng)
         if self._fixed_seat is None:
             self._seat[games] = (self._seat[games] + 1) % self.players
+        # [games, seats]: the number of the policy that plays each seat. Number 0 is the learner,
+        # and 1, 2 ... are the opponents, of which each seat gets one at random.
         policy_numbers = rng.integers(1, len(self._opponents) + 1, (len(games), self.players))
-        # Policy 0 is the learners'.
-        policy_numbers[np.arange(len(games)), self._seat[games]] = 0
+        rows = np.arange(len(games))
+        policy_numbers[rows, self._seat[games]] = 0
         self._policy.seats[games] = policy_numbers
 
     def _play_on(self, games: Array) -> None:

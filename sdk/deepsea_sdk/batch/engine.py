@@ -95,7 +95,7 @@ def is_idle(dive: Array) -> Array:
 
 def taken_bits(last: int, places: Iterable[int]) -> int:
     """Return `taken` for a game with this last space and divers in these places."""
-    divers = sum(1 << place + BELOW_TRAIL for place in places if place > ABOARD)
+    divers = sum(1 << (place + BELOW_TRAIL) for place in places if place > ABOARD)
     return divers + int(BEYOND[last])
 
 
@@ -114,7 +114,7 @@ def _move_table() -> Array:
             # Deeper spaces have higher bits. So the nearest space is the lowest bit for a diver
             # that goes down, and the highest one for a diver that goes up.
             bit = AHEAD - distance if homeward else distance - 1
-            is_free = patterns >> bit & 1 == 0
+            is_free = (patterns >> bit) & 1 == 0
             free_count += is_free
             move = -distance if homeward else distance
             for steps in range(1, MOST_STEPS + 1):
@@ -135,16 +135,24 @@ def next_seats(players: int) -> Array:
     for home_bits in range((1 << players) - 1):
         for seat in range(players):
             next_seat = (seat + 1) % players
-            while home_bits >> next_seat & 1:
+            while (home_bits >> next_seat) & 1:  # skip seats whose bit says that they are home
                 next_seat = (next_seat + 1) % players
             table[8 * home_bits + seat] = next_seat
     return table
 
 
 MOVES = _move_table()
-LOWEST_FREE = np.array(
-    [next(n for n in range(1, AHEAD + 2) if not w >> n - 1 & 1) for w in range(2**AHEAD)], np.int8
-)
+
+
+def _lowest_free_space(taken_spaces: int) -> int:
+    """Return the lowest free space, if bit n - 1 of a number is set for each taken space n."""
+    space = 1
+    while (taken_spaces >> (space - 1)) & 1:
+        space += 1
+    return space
+
+
+LOWEST_FREE = np.array([_lowest_free_space(pattern) for pattern in range(2**AHEAD)], np.int8)
 """The lowest free space, by the set of taken spaces (bit n - 1 is set if space n is taken)."""
 
 _NOBODY = np.zeros(0, np.int64)
@@ -444,9 +452,9 @@ class Batch:
         is_forced: Array = (turn.place > 0) & ~turn.homeward
         # Space n is bit n + BELOW_TRAIL of `taken`, so this is the bit of the next space down.
         bit_below = (turn.place + np.int8(BELOW_TRAIL + 1)).astype(U64)
-        # The bits beyond the trail's end are set in `taken`, so only free spaces are left here.
-        free_below = ~turn.of(self.taken) >> bit_below
-        is_forced &= free_below == 0
+        # The bits beyond the trail's end are set in `taken`, so these are free spaces alone.
+        free_spaces = ~turn.of(self.taken)
+        is_forced &= (free_spaces >> bit_below) == 0
         return is_forced
 
     def declare(self, turn: Turn, policy: Policy) -> None:
@@ -541,7 +549,8 @@ class Batch:
             is_refused |= self.barred[diver]
         refused = arrivals[is_refused]
         # Space 1 is bit BELOW_TRAIL + 1; shifted, it is the lowest bit.
-        first_spaces = taken[refused] >> U64(BELOW_TRAIL + 1) & U64(2**AHEAD - 1)
+        taken_from_space_1 = taken[refused] >> U64(BELOW_TRAIL + 1)
+        first_spaces = taken_from_space_1 & U64(2**AHEAD - 1)  # the lowest AHEAD bits
         new_place[refused] = np.minimum(LOWEST_FREE[first_spaces], turn.place[refused])
         admitted: Array = arrivals[~is_refused]
         return admitted
@@ -808,21 +817,24 @@ class Results:
 def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Results:
     """Return the points and placements of games by their banks.
 
+    A placement is given in halves: 2 for each seat that a seat is ahead of, and 1 for each tie.
+
     banks     [games, seats] the chips that each seat brought home, as bits
     values    [games, 32] of chip 1 to 32
     tiebreak  the option of the rule set
     drowned   see `Results`, to which it is passed on
     """
     points = points_of(banks, values)
-    level_counts = levels(banks).astype(np.int64)
-    # One number ranks a seat: its points, and below them a tie key, which has less than 20 bits.
-    keys = points << 20 | _tie_keys(points, level_counts, tiebreak)
-    # [games, seats, seats] compares each seat with each other one, and with itself.
-    own, other = keys[:, :, None], keys[:, None, :]
-    wins = (own > other).sum(axis=2)
-    wins_and_ties = (own >= other).sum(axis=2) - 1  # without the tie with itself
-    # A win is in both counts, and so it is 2 halves; a tie is 1.
-    return Results(points, wins + wins_and_ties, drowned)
+    chips_per_level = levels(banks).astype(np.int64)  # [games, seats, 4]
+    tie_keys = _tie_keys(points, chips_per_level, tiebreak)
+    # A seat with a higher rank key is ahead. Points decide first: they are shifted by 20 bits, and
+    # a tie key is less than 2**20, so that it decides only between seats with the same points.
+    rank_keys = (points << 20) | tie_keys
+    # Comparing these two gives [games, seats, other seats], where each seat also meets itself.
+    own_key, other_key = rank_keys[:, :, None], rank_keys[:, None, :]
+    wins = (own_key > other_key).sum(axis=2)
+    ties = (own_key == other_key).sum(axis=2) - 1  # less the tie of each seat with itself
+    return Results(points, 2 * wins + ties, drowned)
 
 
 def points_of(banks: Array, values: Array) -> Array:

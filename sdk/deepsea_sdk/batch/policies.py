@@ -14,7 +14,7 @@ from deepsea_rules.ruleset import FULL_AIR
 from deepsea_sdk.policies import MANY_TURNS, STEADY, Numbers, home_chances
 
 from .engine import Batch, Policy, Turn
-from .units import BELOW, SLOTS, WORTH_AT, Array, Orders
+from .units import BELOW, EMPTY_SLOT_WORTH, SLOTS, WORTH_AT, Array, Orders
 
 _CHANCES = np.array(home_chances()[: SLOTS + 2])
 """[load, turns, distance] the chance to come home."""
@@ -199,6 +199,7 @@ class SteadyPolicy(Policy):
         constant times those with it: the chance to come home, times the worth of the cargo.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
+        # Packed units have twice their mean worth, which is a whole number.
         points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64) * 0.5
         least_points = _chances_to_come_home(breath_and_air, load_and_place)
         least_points *= self._drop_unit
@@ -213,12 +214,15 @@ class SteadyPolicy(Policy):
         would_drop_cheapest = chance_without * (points - 1.5) > least_points
         rows = np.flatnonzero(would_drop_cheapest & (turn.load > 1))
         if len(rows):
-            # [rows, SLOTS]; empty slots get a number above the worth of any unit.
-            twice_worth = (batch.cargo.take(turn.diver[rows], axis=0) >> WORTH_AT).view(np.int64)
-            twice_worth[~BELOW[turn.load[rows]]] = 999
+            cargo = batch.cargo.take(turn.diver[rows], axis=0)  # [rows, SLOTS]
+            # The highest bits of a packed unit are twice its worth, which is a whole number.
+            twice_worth = (cargo >> WORTH_AT).view(np.int64)
+            is_filled = BELOW[turn.load[rows]]
+            twice_worth[~is_filled] = EMPTY_SLOT_WORTH  # so the poorest slot is never empty
             poorest = twice_worth.argmin(axis=1)
             lost_points = twice_worth[np.arange(len(rows)), poorest] * 0.5
-            drops = chance_without[rows] * (points[rows] - lost_points) > least_points[rows]
+            expected_points = chance_without[rows] * (points[rows] - lost_points)
+            drops = expected_points > least_points[rows]
             slots[rows] = np.where(drops, poorest, -1)
         return slots
 

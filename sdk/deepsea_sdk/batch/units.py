@@ -42,11 +42,15 @@ ORDER_BITS = U64((2**22 - 1) << 32)
 LAID = U64(1 << 54)
 WORTH_AT = U64(55)
 WORTH_BITS = U64(511 << 55)
+EMPTY_SLOT_WORTH = 999
+"""Entry of an empty slot in an array of twofold worths: more than any unit has in nine bits."""
 SUMMED = CHIP_BITS | WORTH_BITS
 """Mask of the parts of a unit that can be added up."""
 
-_LEVEL_BITS = 2
-_CHIP_BITS = 6
+_BITS_PER_LEVEL = 2
+"""Width of a level in the order of a unit's levels."""
+_BITS_PER_CHIP = 6
+"""Width of a chip in the order of a unit's chips."""
 LONGEST = 9
 """Most chips of a stack that may be carried: three stacks of three in one pile."""
 LONGEST_APART = 3
@@ -71,7 +75,7 @@ def checked_answers(answers: Array, requested: Array, kinds: str, subject: str) 
 
 def chip_bits(ids: Iterable[int]) -> int:
     """Return a set of chips as bits; chip 1 is the lowest bit."""
-    return sum(1 << chip - 1 for chip in ids)
+    return sum(1 << (chip - 1) for chip in ids)
 
 
 @lru_cache(maxsize=4096)
@@ -91,15 +95,15 @@ def pack(unit: tuple[int, ...], by_chip: bool, laid: bool = False) -> int:
         if by_chip:
             # Six bits for each chip, the first one lowest: the highest bit, 32, says that there is
             # a chip at this place, and the others are its id - 1.
-            order |= (32 + chip - 1) << _CHIP_BITS * place
+            order |= (32 + chip - 1) << (_BITS_PER_CHIP * place)
         else:
             # Two bits for each level, the last one lowest.
-            order = order << _LEVEL_BITS | LEVEL_OF[chip] - 1
+            order = (order << _BITS_PER_LEVEL) | (LEVEL_OF[chip] - 1)
     # Twice the mean value of a chip, to be a whole number: level 1 has the values 0 to 3, each
     # further level 4 points more.
     twice_worth = sum(8 * LEVEL_OF[chip] - 5 for chip in unit)
     # From the lowest bit on: 32 bits of chips, 22 of their order, 1 for `laid`, 9 of worth.
-    return chip_bits(unit) | order << 32 | laid << 54 | twice_worth << 55
+    return chip_bits(unit) | (order << 32) | (laid << 54) | (twice_worth << 55)
 
 
 def unpack(number: int, by_chip: bool) -> Unit:
@@ -109,12 +113,15 @@ def unpack(number: int, by_chip: bool) -> Unit:
     put in order of their ids.
     """
     # The lowest 32 bits are the set of chips, the next 22 their order in the stack.
-    ids = [chip for chip in CHIPS if number >> chip - 1 & 1]
-    order = number >> 32 & 2**22 - 1
+    ids = [chip for chip in CHIPS if (number >> (chip - 1)) & 1]
+    order = (number >> 32) & (2**22 - 1)
     if by_chip:
-        return Unit([(order >> _CHIP_BITS * place & 31) + 1 for place in range(len(ids))])
-    # The last chip of the stack has the lowest bits.
-    levels_from_last = [(order >> _LEVEL_BITS * i & 3) + 1 for i in range(len(ids))]
+        # The lowest five of a chip's six bits are its id - 1.
+        codes = [order >> (_BITS_PER_CHIP * place) for place in range(len(ids))]
+        return Unit([(code & 31) + 1 for code in codes])
+    # The last chip of the stack has the lowest bits; two bits are a level - 1.
+    codes = [order >> (_BITS_PER_LEVEL * place) for place in range(len(ids))]
+    levels_from_last = [(code & 3) + 1 for code in codes]
     # Each level in the order takes the next chip of that level.
     next_chips = {
         level: iter([chip for chip in ids if LEVEL_OF[chip] == level]) for level in LEVELS
@@ -150,21 +157,22 @@ def name_bits(by_chip: bool) -> np.uint64:
 def join_units(below: Array, above: Array, by_chip: bool) -> Array:
     """Return for each pair of packed units one unit, with the chips of `above` after the others.
 
-    Each of the two may be blank.
+    Each of the two may be blank. With `by_chip`, a unit has the order of its chips, the first one
+    in the lowest bits; otherwise it has the order of their levels, the last one in the lowest bits.
     """
-    order_below = (below & ORDER_BITS) >> ORDER_AT
-    order_above = (above & ORDER_BITS) >> ORDER_AT
+    below_order = (below & ORDER_BITS) >> ORDER_AT
+    above_order = (above & ORDER_BITS) >> ORDER_AT
+    # In the joined order the part with the first or with the last chip stays in the lowest bits;
+    # the other part is shifted past it.
     if by_chip:
-        # In the order field the first chip has the lowest bits: shift the chips above.
-        chips_below = np.bitwise_count(below & CHIP_BITS)
-        order = order_below | order_above << (chips_below * U64(_CHIP_BITS))
+        bits_below = np.bitwise_count(below & CHIP_BITS) * U64(_BITS_PER_CHIP)
+        order = below_order | (above_order << bits_below)
     else:
-        # In the order field the last chip has the lowest bits: shift the levels below.
-        chips_above = np.bitwise_count(above & CHIP_BITS)
-        order = order_below << (chips_above * U64(_LEVEL_BITS)) | order_above
-    # The chips and the worth of both add up.
+        bits_above = np.bitwise_count(above & CHIP_BITS) * U64(_BITS_PER_LEVEL)
+        order = (below_order << bits_above) | above_order
+    # No chip is in both units, so the sets of chips can be added like the worths.
     units: Array = (below & SUMMED) + (above & SUMMED)
-    units |= order << ORDER_AT & ORDER_BITS
+    units |= (order << ORDER_AT) & ORDER_BITS
     return units
 
 
@@ -175,8 +183,9 @@ def split_stacks(units: Array) -> tuple[Array, Array]:
     """
     order = (units & ORDER_BITS) >> ORDER_AT
     # [units, LONGEST_APART]: the six bits of each chip, or 0 if the unit has fewer chips
-    shifts = np.arange(LONGEST_APART, dtype=U64) * U64(_CHIP_BITS)
-    chip_codes = order[:, None] >> shifts & U64(2**_CHIP_BITS - 1)
+    shifts = np.arange(LONGEST_APART, dtype=U64) * U64(_BITS_PER_CHIP)
+    lowest_six_bits = U64(2**_BITS_PER_CHIP - 1)
+    chip_codes = (order[:, None] >> shifts) & lowest_six_bits
     is_chip = chip_codes != 0
     # `pack` writes chip N as 32 + N - 1.
     chip_ids = (chip_codes[is_chip] - U64(31)).astype(np.int64)

@@ -76,7 +76,7 @@ class _Prospect(NamedTuple):
     """The chance that it comes home with it."""
     points: float
     """The mean worth of the cargo."""
-    doubt: float
+    variance: float
     """Addition to the square of the spread of leads if it comes home."""
 
 
@@ -110,8 +110,9 @@ class _CachedScores:
     def __init__(self, state: GameState, known: Mapping[int, int]) -> None:
         self._worth = _worths(known)
         self._banks = [sum([self._worth[chip] for chip in bank]) for bank in state.bank]
-        self._doubts = [PER_CHIP * sum([c not in known for c in bank]) for bank in state.bank]
-        self._square = _spread(state) ** 2
+        unknown_counts = [sum([chip not in known for chip in bank]) for bank in state.bank]
+        self._bank_variances = [PER_CHIP * count for count in unknown_counts]
+        self._variance = _spread(state) ** 2
         self._prospects: dict[int, _Prospect] = {}
         self._pairs: dict[tuple[int, int], float] = {}
 
@@ -123,7 +124,7 @@ class _CachedScores:
         # Only the seat that has just moved differs from call to call; all else comes from the
         # caches, after it was computed once.
         mover = state.to_move if state.phase == "search" else -1
-        prospects, pairs = self._prospects, self._pairs
+        prospects, pairs, variances = self._prospects, self._pairs, self._bank_variances
         if mover >= 0:
             prospects[mover] = _prospect(state, mover, self._worth)
         players = state.players
@@ -137,7 +138,7 @@ class _CachedScores:
                 if seat == mover or other == mover or pair not in pairs:
                     pairs[pair] = share * _chance_ahead(
                         lead=self._banks[seat] - self._banks[other],
-                        square=self._square + self._doubts[seat] + self._doubts[other],
+                        variance=self._variance + variances[seat] + variances[other],
                         first=prospects[seat],
                         second=prospects[other],
                     )
@@ -147,31 +148,38 @@ class _CachedScores:
         return scores
 
 
-def _chance_ahead(lead: float, square: float, first: _Prospect, second: _Prospect) -> float:
+def _chance_ahead(lead: float, variance: float, first: _Prospect, second: _Prospect) -> float:
     """Return the chance that the first of two seats ends ahead of the second one.
 
-    It is a mean over four cases: each of the two comes home with its cargo or not. In each case the
-    lead, divided by its spread, counts by the logistic curve.
+    It is a mean over four cases: each of the two brings its cargo home, or loses it. In each case
+    the chance is the logistic function of the lead, divided by its spread.
 
     lead           points that the first seat's bank is ahead of the second one's
-    square         square of the spread of leads, if both lose their cargo
+    variance       square of the spread of that lead, if both lose their cargo
     first, second  what the seats may still bring home
     """
-    first_chance, first_points, first_doubt = first
-    second_chance, second_points, second_doubt = second
-    total = 0.0
-    for case_chance, case_lead, case_square in (
-        (1 - first_chance, lead, square),
-        (first_chance, lead + first_points, square + first_doubt),
-    ):
-        if case_chance:  # 0 if the first seat is home
-            if_second_drowns = _logistic(case_lead / sqrt(case_square))
-            total += case_chance * (1 - second_chance) * if_second_drowns
-            if second_chance:
-                spread = sqrt(case_square + second_doubt)
-                if_second_comes_home = _logistic((case_lead - second_points) / spread)
-                total += case_chance * second_chance * if_second_comes_home
-    return total
+    first_chance, first_points, first_variance = first
+    second_chance, second_points, second_variance = second
+    first_loses, second_loses = 1 - first_chance, 1 - second_chance
+    lead_with_first = lead + first_points
+    variance_with_first = variance + first_variance
+    # The probability of each case, the lead, and its variance. Cargo of the second seat that comes
+    # home makes the lead smaller; each cargo that comes home makes it less certain.
+    cases = (
+        (first_loses * second_loses, lead, variance),
+        (first_loses * second_chance, lead - second_points, variance + second_variance),
+        (first_chance * second_loses, lead_with_first, variance_with_first),
+        (
+            first_chance * second_chance,
+            lead_with_first - second_points,
+            variance_with_first + second_variance,
+        ),
+    )
+    chance_ahead = 0.0
+    for probability, case_lead, case_variance in cases:
+        if probability:  # 0 for cargo of a seat that is home and has none to bring
+            chance_ahead += probability * _logistic(case_lead / sqrt(case_variance))
+    return chance_ahead
 
 
 def _logistic(x: float) -> float:

@@ -21,7 +21,7 @@ from deepsea_rules.view import View
 from deepsea_sdk.batch import Batch, GivenDice, Policy, Turn, draw_luck, put
 from deepsea_sdk.batch.engine import points_of
 from deepsea_sdk.batch.policies import PER_BREATH, TURNS_LEFT
-from deepsea_sdk.batch.units import BELOW, U64, WORTH_AT, Array, levels
+from deepsea_sdk.batch.units import BELOW, EMPTY_SLOT_WORTH, U64, WORTH_AT, Array, levels
 from deepsea_sdk.policies import home_chances
 
 from .plain import (
@@ -115,6 +115,7 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
     diver = games[:, None] * players + ring
     place = batch.place.take(diver)
     points = points_at(batch, games, diver, own)
+    # The highest bits of packed units are twice their worth, which is a whole number.
     worth = (batch.carried.take(diver) >> WORTH_AT).astype(F32) * _HALF
     load, homeward = batch.load.take(diver), batch.homeward.take(diver)
     # By column, the seats in the order of their turns; [games, seats]
@@ -125,9 +126,9 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
     # sums[:, n] is the worth of the spaces before n, so that the worth between two spaces is a
     # difference of two sums. Columns beyond the trail repeat the last sum.
     sums = np.zeros((len(games), batch.trail.shape[1] + 1 + max(REACH)), F32)
-    units = (batch.trail.take(games, axis=0) >> WORTH_AT).astype(F32) * _HALF
-    width = units.shape[1]
-    np.cumsum(units, axis=1, out=sums[:, 1 : width + 1])
+    worths = (batch.trail.take(games, axis=0) >> WORTH_AT).astype(F32) * _HALF
+    width = worths.shape[1]
+    np.cumsum(worths, axis=1, out=sums[:, 1 : width + 1])
     sums[:, width + 1 :] = sums[:, width : width + 1]
     row = np.arange(len(games)) * sums.shape[1]
     worth_upto = sums.ravel()
@@ -164,7 +165,7 @@ def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
     if batch.rules.owner_peek == "on_return":
         known |= banks[:, own]
     known_chips = banks & known[:, None]
-    unknown_chips = banks ^ known_chips
+    unknown_chips = banks ^ known_chips  # the other chips of the bank
     points = levels(unknown_chips) @ _MEANS_OF_LEVELS
     # Add the values of the known chips, only for the banks that have some.
     row, seat = known_chips.nonzero()
@@ -248,31 +249,43 @@ class EvaluationPolicy(Policy):
 
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space."""
+        # The highest bits of a packed unit are twice its worth, which is a whole number.
         worth = (units >> WORTH_AT).astype(F32) * _HALF
-        return self._prefer_change(batch, turn, 1, worth)
+        return self._prefer_change(batch, turn, load_change=1, worth_change=worth)
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Return the slot of the poorest unit of each diver that drops it, otherwise -1."""
-        # [divers, SLOTS]; packed units have twice their worth, which is a whole number.
-        twice_worth = (batch.cargo.take(turn.diver, axis=0) >> WORTH_AT).astype(np.int64)
-        twice_worth[~BELOW[turn.load]] = 999  # empty slots: above the worth of any unit
-        poorest = twice_worth.argmin(axis=1)
-        poorest_worth = twice_worth[np.arange(len(poorest)), poorest].astype(F32) * _HALF
-        drops = self._prefer_change(batch, turn, -1, -poorest_worth)
-        return np.where(drops, poorest, -1)
+        """Return for each diver the slot of the unit that it drops; -1 if it drops none.
 
-    def _prefer_change(self, batch: Batch, turn: Turn, units: int, worth: Array) -> Array:
-        """Return which divers prefer to change their cargo, by the values with and without it.
+        The choice is between the diver's poorest unit, which has the least worth, and none.
+        """
+        cargo = batch.cargo.take(turn.diver, axis=0)  # packed units, [divers, SLOTS]
+        # The highest bits of a packed unit are twice its worth, which is a whole number.
+        twice_worth = (cargo >> WORTH_AT).astype(np.int64)
+        is_filled = BELOW[turn.load]  # [divers, SLOTS]: True for the first `load` slots
+        twice_worth[~is_filled] = EMPTY_SLOT_WORTH  # so the poorest slot is never empty
+        poorest_slot = twice_worth.argmin(axis=1)
+        rows = np.arange(len(poorest_slot))
+        lost_worth = twice_worth[rows, poorest_slot].astype(F32) * _HALF
+        drops = self._prefer_change(batch, turn, load_change=-1, worth_change=-lost_worth)
+        return np.where(drops, poorest_slot, -1)
 
-        units  the change of the number of carried units: 1 to take one, -1 to drop one
-        worth  [divers] the change of the worth of the cargo
+    def _prefer_change(
+        self, batch: Batch, turn: Turn, load_change: int, worth_change: Array
+    ) -> Array:
+        """Return which divers value the position higher after a change of their cargo.
+
+        load_change   1 if they take a unit, -1 if they drop one
+        worth_change  [divers] the worth that the cargo gains; negative if they drop a unit
         """
         # Seen from the next seat, the own diver is the last one to move.
         next_seat = (turn.of(batch.to_move) + 1) % batch.players
         games = turn.diver // batch.players
         unchanged = facts_of(batch, games, next_seat, own=batch.players - 1)
         own = unchanged.divers[-1]
-        changed = unchanged.with_own(load=own.load + F32(units), worth=own.worth + worth)
+        changed = unchanged.with_own(
+            load=own.load + F32(load_change), worth=own.worth + worth_change
+        )
+        # The options are 0 for the cargo as it is, and 1 for the changed one.
         prefers_change: Array = self.choose(batch, turn, [unchanged, changed]) == 1
         return prefers_change
 
