@@ -128,12 +128,13 @@ picture: .venv-dev/installed
 release-proto: .venv-dev/installed
 	.venv-dev/bin/buf build --exclude-source-info --output proto/released.binpb
 
-# Both distributions: deepsea-sdk (for bot authors) and deepsea-referee, which depends on it.
-.PHONY: wheels
-wheels: BY = $(if $(wildcard .venv-dev/bin/uv),--installer uv)
-wheels: .venv-dev/installed
-	$(DEV) build $(BY) --wheel --outdir dist .
-	$(DEV) build $(BY) --wheel --outdir dist sdk
+# Both distributions: deepsea-sdk (for bot authors) and deepsea-referee, which depends on it. Each wheel
+# is made of the source distribution beside it.
+.PHONY: dist
+dist: BY = $(if $(wildcard .venv-dev/bin/uv),--installer uv)
+dist: .venv-dev/installed
+	$(DEV) build $(BY) --outdir dist .
+	$(DEV) build $(BY) --outdir dist sdk
 
 .PHONY: clean
 clean:
