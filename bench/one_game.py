@@ -159,7 +159,9 @@ def _play(game: Game, times: dict[str, list[float]]) -> None:
         action = bot.decide(view)
         lap("bot: decides")
         answer = pb.PlayRequest()
-        wire.decision_to_wire(wire.Answer(request.request_id, action), answer.decisions.add())
+        wire.decision_to_wire(
+            wire.RequestAnswer(request.request_id, action), answer.decisions.add()
+        )
         data = answer.SerializeToString()
         lap("bot: decision as bytes")
         action = wire.read_from_bot(data).answers[0].action
@@ -298,7 +300,7 @@ def _legal_actions(number: int, seats: int) -> set[str]:
 
 def _answer(action: str) -> bytes:
     answer = pb.PlayRequest()
-    wire.decision_to_wire(wire.Answer(1, action), answer.decisions.add())
+    wire.decision_to_wire(wire.RequestAnswer(1, action), answer.decisions.add())
     return answer.SerializeToString()
 
 

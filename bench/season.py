@@ -37,7 +37,7 @@ import web_store
 from deepsea_arena.api.ladder_api import ROOT
 from deepsea_arena.run_report import Stop
 from deepsea_arena.runner import RunGoal, Runner
-from deepsea_arena.tasks import FinishedGame, Outcome
+from deepsea_arena.tasks import FinishedGame, JobOutcome
 from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import Job, Rotation, StoredSeason
@@ -161,7 +161,7 @@ class MadeUp(JobWorkers):
         self._held.append(job)
         return True
 
-    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
         """The game of the oldest job."""
         began = time.process_time()
         job = self._held.pop(0)

@@ -15,7 +15,7 @@ NoResult      `answer`             a worker died, or took too long    has failed
 LeaseLost     `hold`               a renewal of the lease was late    is another runner's
 
 After `HandedBack` `close` gives the lease back. After `HostCannot` the loop gives it back itself,
-and pauses. Rated games end by values instead, which a worker can send: see `tasks.Outcome`.
+and pauses. Rated games end by values instead, which a worker can send: see `tasks.JobOutcome`.
 `runner.RunStopped` ends a whole tournament.
 """
 

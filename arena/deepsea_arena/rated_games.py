@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from deepsea_arena.tasks import FinishedGame, Outcome, is_shortage, outcome_of_error
+from deepsea_arena.tasks import FinishedGame, JobOutcome, is_shortage, outcome_of_error
 from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model import BotVersion, GameNote, Job, SeatLog
@@ -64,7 +64,7 @@ StartPool = Callable[[], BotPool]
 
 
 @contextmanager
-def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], Outcome]]:
+def worker(link: Link, starts_at_once: int = 1) -> Iterator[Callable[[Job], JobOutcome]]:
     """Set up a worker with its own folder for bots, and yield the function that plays one job.
 
     `starts_at_once` is the number of bots that may start at the same time, which depends on the
@@ -110,7 +110,7 @@ class RatedGamePlayer:
         self._preparing: asyncio.Task[None] | None = None
         link.on_next(self._on_next)
 
-    def play(self, job: Job) -> Outcome:
+    def play(self, job: Job) -> JobOutcome:
         """Play the game of a job, and return its outcome; an error makes the game void.
 
         A request to stop ends the game, and the worker process with it.
@@ -132,7 +132,7 @@ class RatedGamePlayer:
         self._runner.run(self._bots.close())
         self._runner.close()
 
-    async def _play(self, job: Job) -> Outcome:
+    async def _play(self, job: Job) -> JobOutcome:
         """Play the job's game, and return its record with the logs of bots.
 
         An error of the referee makes the game void, and ends its bots.

@@ -34,7 +34,7 @@ from deepsea_arena.standings import OrderReport, UntilSettled
 from deepsea_arena.tasks import (
     FinishedGame,
     HostTrouble,
-    Outcome,
+    JobOutcome,
     Times,
     VoidOutcome,
     game_seconds,
@@ -418,7 +418,7 @@ class Runner:
             self._reported_unplayable = f"season {self.season.name} waits for bots: {error}"
             self.watcher.trouble(self._reported_unplayable)
 
-    def _store_outcomes(self, outcomes: Sequence[tuple[Job, Outcome]]) -> None:
+    def _store_outcomes(self, outcomes: Sequence[tuple[Job, JobOutcome]]) -> None:
         """Store the outcomes of jobs, which are not being played any more."""
         for job, outcome in outcomes:
             match outcome:

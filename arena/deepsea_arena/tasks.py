@@ -1,6 +1,6 @@
 """Outcomes of rated games, and the times that tasks may take.
 
-`Outcome` has the ways in which a game can end:
+`JobOutcome` is what becomes of a job when a worker has played its game, or could not:
 
 outcome       means                                    the job
 FinishedGame  the game was played to its end           has a result, or is refused
@@ -81,7 +81,7 @@ class HostTrouble:
     reason: str
 
 
-Outcome = FinishedGame | VoidOutcome | HostTrouble
+JobOutcome = FinishedGame | VoidOutcome | HostTrouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from deepsea_arena.seasons import without_cgroups
 from deepsea_arena.tasks import (
     FinishedGame,
     HostTrouble,
-    Outcome,
+    JobOutcome,
     VoidOutcome,
     outcome_of_event,
 )
@@ -117,7 +117,7 @@ class JobWorkers:
 
         return max(idlest_workers, key=preference)
 
-    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
         """Wait for outcomes of jobs, and return them.
 
         There may be none after this time, or if `stop` ends the wait.
@@ -145,7 +145,7 @@ class JobWorkers:
         """Stop all workers, also those that play."""
         self.pool.close()
 
-    def _job_and_outcome(self, event: WorkerEvent) -> tuple[Job, Outcome]:
+    def _job_and_outcome(self, event: WorkerEvent) -> tuple[Job, JobOutcome]:
         """Return the job that an event has ended, with the outcome.
 
         A result names the machine that played it. A void game of another machine names no seat,

@@ -26,7 +26,7 @@ from deepsea_referee.pauses import UNFAIR_SHARE
 from deepsea_referee.summary import (
     EXPLAINED,
     BotSummary,
-    FaultKinds,
+    FaultGroups,
     GameResult,
     MatchResult,
     record_name,
@@ -156,22 +156,22 @@ def _print_voids(result: MatchResult) -> None:
         echo(f"  and {not_listed} more")
 
 
-def explain_faults(faults: FaultKinds, names: Sequence[str]) -> None:
-    """Print the faults of bots by kind, each kind with the error that the bot's own code raised.
+def explain_faults(faults: FaultGroups, names: Sequence[str]) -> None:
+    """Print the faults of bots in groups, each with the error that the bot's own code raised.
 
-    Only the first kinds are printed, and the number of the others.
+    Only the first groups are printed, and the number of the others.
 
     names  names of the bots, by their index
     """
-    kinds = list(faults)
-    if not kinds:
+    groups = list(faults)
+    if not groups:
         return
     echo(f"{count(faults.count, 'fault')}:")
-    for kind in kinds[:EXPLAINED]:
-        echo(f"  {kind.line(names[kind.bot])}")
-        echo_lines(kind.first.error, "    ")
-    if len(kinds) > EXPLAINED:
-        echo(f"  and {len(kinds) - EXPLAINED} other kinds")
+    for group in groups[:EXPLAINED]:
+        echo(f"  {group.line(names[group.bot])}")
+        echo_lines(group.first.error, "    ")
+    if len(groups) > EXPLAINED:
+        echo(f"  and {len(groups) - EXPLAINED} other kinds")
 
 
 def _print_outputs(result: MatchResult) -> None:
@@ -179,7 +179,7 @@ def _print_outputs(result: MatchResult) -> None:
 
     stderr is left out for bots whose error was printed with a fault: it has the same traceback.
     """
-    bots_with_error = {kind.bot for kind in result.faults if kind.first.error}
+    bots_with_error = {group.bot for group in result.faults if group.first.error}
     last_log_of_bot = {log.bot: log for log in result.logs if log.text}
     for bot, log in last_log_of_bot.items():
         text = log.stdout if bot in bots_with_error else log.text
@@ -239,11 +239,11 @@ def _print_fault_command(result: MatchResult, out: Path) -> None:
 
     out  folder of the records
     """
-    for kind in result.faults:
-        fault = kind.first
+    for group in result.faults:
+        fault = group.first
         if fault.when == "decision":
-            echo(f"to see what led to the fault in game {kind.game}:")
-            record_path = str(out / record_name(kind.game))
+            echo(f"to see what led to the fault in game {group.game}:")
+            record_path = str(out / record_name(group.game))
             letter = SEAT_LETTERS[fault.seat]
             print_command("deepsea-referee", "show", record_path, "--seat", letter)
             return

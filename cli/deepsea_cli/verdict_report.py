@@ -124,8 +124,8 @@ def report_comparison(games: CompareGames) -> None:
     click.echo()
     _print_figures(comparison, (a, b), settings.alpha)
     click.echo()
-    for fault_kinds in comparison.fault_kinds:
-        explain_faults(fault_kinds, (a, b))
+    for faults_of_bot in comparison.fault_groups:
+        explain_faults(faults_of_bot, (a, b))
     if comparison.clean_blocks < comparison.blocks:
         _print_clean_blocks(comparison)
     if _same_program(settings):
@@ -261,7 +261,7 @@ def comparison_document(games: CompareGames) -> dict[str, Any]:
 
     def faults(side: int) -> dict[str, Any]:
         """Return the faults of A (0) or B (1) by kind, with the first one, and its forfeits."""
-        lines = [kind.line(names[side]) for kind in comparison.fault_kinds[side]]
+        lines = [group.line(names[side]) for group in comparison.fault_groups[side]]
         return {
             "faults": dict(sorted(comparison.faults[side].items())),
             "first": lines[0] if lines else None,
@@ -317,7 +317,7 @@ def report_ranking(games: RankGames, *, markdown: bool) -> None:
         grid(*columns)
     click.echo()
     if any(ranking.faults):
-        explain_faults(ranking.fault_kinds, names)
+        explain_faults(ranking.fault_groups, names)
     echo(_KEY)
     _print_missing(ranking, names)
     open_pairs = _many(len(ranking.open_pairs), "open pair")

@@ -8,6 +8,8 @@ from deepsea_rules.faults import Fault
 class BotFault(Exception):
     """A bot's fault at one decision: it is counted, and the default action is played.
 
+    A game makes a `FaultReport` of it, which says what was asked and what was played.
+
     detail  one line that says what happened
     us      the time that the decision took
     public  the detail without texts and file paths of the bot's program; "" if nothing is left

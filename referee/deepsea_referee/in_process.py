@@ -104,7 +104,7 @@ def run_match_in_process(
             troubled.add(output.bot)
             raise
         finally:
-            troubled |= {kind.bot for kind in result.faults}
+            troubled |= {group.bot for group in result.faults}
             result.logs += output.logs(troubled)
     return result
 

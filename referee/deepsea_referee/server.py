@@ -77,7 +77,7 @@ class GrpcTransport:
     def __init__(self, stream: BotStream) -> None:
         self.stream = stream
 
-    async def read(self) -> list[wire.Answer] | None:
+    async def read(self) -> list[wire.RequestAnswer] | None:
         """Read the answers of the next message; None at the end of the stream."""
         data = await receive(self.stream)
         return None if data is None else answers_of(data)
@@ -116,7 +116,7 @@ async def receive(stream: BotStream) -> bytes | None:
     return data if isinstance(data, bytes) else None  # at the end gRPC returns a mark, `EOF`
 
 
-def answers_of(data: bytes) -> list[wire.Answer]:
+def answers_of(data: bytes) -> list[wire.RequestAnswer]:
     """Return the answers of a message. Raises BotFault if it is no message with answers."""
     try:
         hello, answers = wire.read_from_bot(data)
@@ -322,7 +322,7 @@ class LinesServer:
             raise refusal(f"it wrote a line of more than {LINE_BYTES:,} bytes") from None
         raise refusal(f"it wrote more than {_EMPTY_LINES} empty lines in a row")
 
-    async def read(self) -> list[wire.Answer] | None:
+    async def read(self) -> list[wire.RequestAnswer] | None:
         """Read the next answer; None at the end of the pipe. Raises BotFault for any other line."""
         line = await self.read_line()
         try:

@@ -89,7 +89,7 @@ _log = logging.getLogger(__name__)
 class Transport(Protocol):
     """The stream of one bot, over gRPC (server.py) or as lines on its pipes (lines.py)."""
 
-    async def read(self) -> Sequence[wire.Answer] | None:
+    async def read(self) -> Sequence[wire.RequestAnswer] | None:
         """Read the answers of the next message; None at the end of the stream.
 
         Raises BotFault for a message that is anything else.
@@ -103,7 +103,7 @@ class Transport(Protocol):
 
 
 class TimedAnswer(NamedTuple):
-    """A bot's decision, and the time that the bot is charged for it."""
+    """A bot's answer, which came in time, and the time that the bot is charged for it."""
 
     action: str
     us: int
@@ -334,7 +334,7 @@ class Session:
                     on_answer(outcome_of_request)
 
     def _outcome(
-        self, answer: wire.Answer, now_us: int
+        self, answer: wire.RequestAnswer, now_us: int
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
         """Stop the clock of an answered request; return the request's callback and its outcome.
 

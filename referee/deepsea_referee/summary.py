@@ -30,8 +30,8 @@ from deepsea_sdk.table import PlayedGame
 
 EXPLAINED = 10
 """The number of void games that are stored to be explained; the others are only counted."""
-MOST_KINDS = 100
-"""The largest number of kinds of faults that are distinguished.
+MOST_GROUPS = 100
+"""The largest number of groups of faults that are distinguished.
 
 Later ones are combined by bot, fault, and stage of the game.
 """
@@ -43,18 +43,18 @@ _EXACT_US = 1 << _BITS
 """Shorter times have a bucket each."""
 
 
-# Faults, those of one kind counted together
+# Faults, those that are alike counted together
 
 
 @dataclass(slots=True)
-class FaultKind:
-    """Faults of one bot that are alike."""
+class FaultGroup:
+    """Faults of one bot that are alike: of one kind (`Fault`), and with the same cause."""
 
     bot: int
     game: int
     """The number of the first game with such a fault, from 1."""
     first: FaultReport
-    """The first fault of this kind in that game."""
+    """The first fault of this group in that game."""
     count: int = 0
     forfeits: int = 0
 
@@ -79,13 +79,13 @@ class FaultKind:
         return line
 
 
-class FaultKinds:
-    """The faults of a match, combined into kinds."""
+class FaultGroups:
+    """The faults of a match, combined into groups of those that are alike."""
 
     def __init__(self) -> None:
         self.count = 0
         """The number of faults. Forfeits of a bot that was absent from a game are not faults."""
-        self._kinds: dict[tuple[object, ...], FaultKind] = {}
+        self._groups: dict[tuple[object, ...], FaultGroup] = {}
 
     def add(self, game: int, bot: int, report: FaultReport) -> None:
         """Count one fault of a bot. Games may come in any order, the faults of a game in order.
@@ -96,18 +96,20 @@ class FaultKinds:
         if report.when != "absent":  # a bot that could not play in a game has no fault there
             self.count += 1
         key: tuple[object, ...] = (bot, report.fault, report.when, _cause(report))
-        if key not in self._kinds and len(self._kinds) >= MOST_KINDS:
+        if key not in self._groups and len(self._groups) >= MOST_GROUPS:
             key = key[:3]  # further faults are counted together, whatever their cause
-        kind = self._kinds.setdefault(key, FaultKind(bot, game, report))
-        if game < kind.game:
-            kind.game = game
-            kind.first = report
-        kind.count += 1
-        kind.forfeits += report.forfeit
+        group = self._groups.setdefault(key, FaultGroup(bot, game, report))
+        if game < group.game:
+            group.game = game
+            group.first = report
+        group.count += 1
+        group.forfeits += report.forfeit
 
-    def __iter__(self) -> Iterator[FaultKind]:
-        """Yield the kinds of faults in the order in which they first happened."""
-        return iter(sorted(self._kinds.values(), key=lambda kind: (kind.game, kind.first.decision)))
+    def __iter__(self) -> Iterator[FaultGroup]:
+        """Yield the groups in the order in which they first happened."""
+        return iter(
+            sorted(self._groups.values(), key=lambda group: (group.game, group.first.decision))
+        )
 
 
 def _cause(report: FaultReport) -> object:
@@ -302,7 +304,7 @@ class MatchResult:
     """The number of games that count."""
     first_game: GameResult | None = None
     """The game with the lowest number of all that count; None before the first game."""
-    faults: FaultKinds = field(default_factory=FaultKinds)
+    faults: FaultGroups = field(default_factory=FaultGroups)
     voids: VoidGames = field(default_factory=VoidGames)
     logs: list[BotLog] = field(default_factory=list)
     off_turn: list[OffTurn] = field(default_factory=list)
@@ -380,8 +382,8 @@ class MatchResult:
         self.voids.add(void)
 
     def fault_lines(self) -> list[str]:
-        """Return the kinds of faults, each described in one line."""
-        return [kind.line(self.bots[kind.bot].name) for kind in self.faults]
+        """Return the groups of faults that are alike, each described in one line."""
+        return [group.line(self.bots[group.bot].name) for group in self.faults]
 
     def summaries(self) -> list[BotSummary]:
         """Return the rows of the table, in the order of the bots."""

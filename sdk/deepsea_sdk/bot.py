@@ -427,7 +427,10 @@ def _action_of(kind: Kind | None, answer: object) -> str | None:
 
 
 class BotAnswer(NamedTuple):
-    """A bot's answer to a request: an action, or the text of an exception with an empty action."""
+    """A bot's answer to a request: an action, or the text of an exception with an empty action.
+
+    With the id of its request it is a `wire.RequestAnswer`.
+    """
 
     action: str
     error: str | None

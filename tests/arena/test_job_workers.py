@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deepsea_arena.run_report import RunEnd, Stop, StopRequest
-from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.tasks import FinishedGame, HostTrouble, JobOutcome, VoidOutcome
 from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, StoredSeason
@@ -56,7 +56,7 @@ def test_jobs_come_back_as_outcomes(jobs: list[Job], stop: Stop, tmp_path: Path)
         workers.start(jobs[0])
         workers.start(jobs[2])
         assert workers.free() == []
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, JobOutcome] = {}
         while len(outcomes) < 2:
             outcomes |= {job.game_id: outcome for job, outcome in workers.wait(LONG, stop)}
         assert outcomes == {

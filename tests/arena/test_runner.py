@@ -12,7 +12,7 @@ import pytest
 
 from deepsea_arena.run_report import RunEnd, RunReport, Stop, StopRequest
 from deepsea_arena.runner import RunGoal, RunnerSettings, Source, no_source
-from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome, game_seconds
+from deepsea_arena.tasks import FinishedGame, HostTrouble, JobOutcome, VoidOutcome, game_seconds
 from deepsea_ladder.accounts import MACHINE
 from deepsea_ladder.errors import PairingError, SeasonClosed, StoreUnavailable, WorkerError
 from deepsea_ladder.matchmaker import Matchmaker
@@ -45,12 +45,12 @@ KINDS = ["sqlite"]  # who plays does not know the database
 CONTENTS = _contents
 
 
-def play(job: Job) -> Outcome:
+def play(job: Job) -> JobOutcome:
     return FinishedGame(ladder.play(job))
 
 
 def run(
-    store: Store, stop: Stop, playing: Callable[[Job], Outcome] = play, **words: Any
+    store: Store, stop: Stop, playing: Callable[[Job], JobOutcome] = play, **words: Any
 ) -> RunReport:
     """A run in this thread, by a clock that stands still."""
     return run_with(InlineWorker(playing), store, stop, **words)
@@ -74,7 +74,7 @@ def test_a_record_is_read_and_replayed_once_on_its_way_into_the_store(
     assert run(store, stop).accepted == read.call_count == replayed.call_count == 6
 
 
-def crashes(job: Job) -> Outcome:
+def crashes(job: Job) -> JobOutcome:
     """Play a game in which the bot in seat A crashes."""
     log = SeatLog(0, "anna v1", f"error of {job.game_id}", "printed")
     return FinishedGame(ladder.play(job, [job.seats[0].bot]), (log,))
@@ -162,7 +162,7 @@ def test_too_few_bots_are_said_unless_somebody_waits(store: Store, stop: Stop) -
 def test_void_games_are_tried_again(store: Store, stop: Stop) -> None:
     void = iter([True, False, True])
 
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         if next(void, False):
             raise RuntimeError("the sandbox\nis gone")
         return play(job)
@@ -176,7 +176,7 @@ def test_void_games_are_tried_again(store: Store, stop: Stop) -> None:
 def test_a_job_that_is_always_void_is_set_aside(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         return VoidOutcome("a bad omen") if job.game_id == "s1-1" else play(job)
 
     summary = run(store, stop, playing)
@@ -201,7 +201,7 @@ def test_trouble_of_the_host_is_no_games_and_no_bots_fault(
     time = 0.0
     pauses: list[float] = []
 
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         if next(troubles, False):
             return HostTrouble("OSError: too many open files")
         return play(job)
@@ -247,7 +247,7 @@ def test_a_host_that_cannot_play_ends_the_run(
 def test_games_in_play_count_when_their_season_is_closed(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         if job.game_id == "s1-3":
             store.seasons.close("s1")
         return play(job)
@@ -264,7 +264,7 @@ def test_a_bot_that_makes_games_void_is_suspended_and_that_is_said(
 ) -> None:
     asked: list[tuple[str, tuple[int, ...]]] = []
 
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         asked.append((job.game_id, job.void_seats))
         seat = [version.bot for version in job.seats].index("dan")
         return play(job) if job.void_seats else VoidOutcome("the host was too busy", seat)
@@ -279,7 +279,7 @@ def test_a_bot_that_makes_games_void_is_suspended_and_that_is_said(
 def test_voids_by_a_busy_host_set_no_game_aside(store: Store, stop: Stop) -> None:
     """Each seat has one, and the next one is its timeout: that ends."""
 
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         free = [seat for seat in range(4) if seat not in job.void_seats]
         return VoidOutcome("the host was too busy", free[0]) if free else play(job)
 
@@ -296,7 +296,7 @@ def test_the_limit_of_a_game_follows_its_clock(
     class Slow(InlineWorker):
         """Notes for how long it may be waited for."""
 
-        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
             waits.append(seconds)
             return super().wait(seconds, stop)
 
@@ -308,7 +308,7 @@ def test_the_limit_of_a_game_follows_its_clock(
 def test_a_wish_to_finish_ends_the_run_after_the_game(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         stop.ask(StopRequest.FINISH)
         return play(job)
 
@@ -320,7 +320,7 @@ def test_a_wish_to_finish_ends_the_run_after_the_game(
 def test_an_interrupt_in_the_middle_hands_back(
     store: Store, season: StoredSeason, stop: Stop
 ) -> None:
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -390,7 +390,7 @@ def test_it_waits_for_games_of_others_in_case_they_come_back(
 ) -> None:
     other = ladder.claim(store, season, "other")
 
-    def playing(job: Job) -> Outcome:
+    def playing(job: Job) -> JobOutcome:
         if store.ratings.last_seq() == 4:
             store.jobs.hand_back("other")
         return play(job)
@@ -411,7 +411,7 @@ def test_it_waits_for_workers_that_are_still_to_come(
         def free(self) -> Sequence[int | None]:
             return super().free() if self.here else []
 
-        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
             if self.here:
                 return super().wait(seconds, stop)
             assert seconds > 0
@@ -428,7 +428,7 @@ def test_a_run_whose_workers_are_gone_hands_back(
     class Gone(InlineWorker):
         """Is lost in the middle of a game."""
 
-        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
             raise WorkerError("all workers have left")
 
     with pytest.raises(WorkerError):
@@ -448,7 +448,7 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
     class Slow(InlineWorker):
         """Plays the first game never, and the others at once."""
 
-        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+        def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
             nonlocal time
             assert self._job is not None
             if self._job.attempt == 1 and self._job.game_id == "s1-1":
@@ -482,7 +482,7 @@ def test_leases_are_renewed_in_time_and_games_that_take_too_long_given_up(
 
 
 def test_a_paused_season_is_not_played_until_it_is_resumed(store: Store, stop: Stop) -> None:
-    def play_and_pause(job: Job) -> Outcome:
+    def play_and_pause(job: Job) -> JobOutcome:
         if job.game_id == "s1-2":
             store.seasons.set_paused("s1", MACHINE, paused=True)
         return play(job)
@@ -558,7 +558,7 @@ class NobodyComes(InlineWorker):
         return []
 
 
-def host_is_full(job: Job) -> Outcome:
+def host_is_full(job: Job) -> JobOutcome:
     return HostTrouble("OSError: no space left on device")
 
 
@@ -642,7 +642,7 @@ def test_a_run_says_that_pages_show_another_season(
     seconds = iter(range(0, 10_000, 30))
     names = iter(("s2", "s3"))
 
-    def play_and_open(job: Job) -> Outcome:
+    def play_and_open(job: Job) -> JobOutcome:
         if job.game_id in ("s1-2", "s1-4"):
             store.seasons.open(ladder.a_season(next(names)), ladder.SEED)
         return play(job)

@@ -25,7 +25,7 @@ from deepsea_arena.run_report import RunEnd, RunReport, RunWatcher, Stop, StopRe
 from deepsea_arena.runner import RunRequest, RunStopped, run
 from deepsea_arena.seasons import ClosedSeason, close_season
 from deepsea_arena.standings import OrderReport, order_report, show_standings
-from deepsea_arena.tasks import FinishedGame, Outcome, VoidOutcome
+from deepsea_arena.tasks import FinishedGame, JobOutcome, VoidOutcome
 from deepsea_arena.tournament_run import (
     TournamentRequest,
     TournamentResult,
@@ -52,17 +52,17 @@ KINDS = ["sqlite"]  # who plays does not know the database
 CONTENTS = partial(ladder.stocked, bots=3, seats=(2,))
 
 
-def pool(play: Callable[[Job], Outcome]) -> MakePool:
+def pool(play: Callable[[Job], JobOutcome]) -> MakePool:
     """One worker without a process that plays like this."""
     return lambda season, watcher: InlineWorker(play)
 
 
-def fairly(job: Job) -> Outcome:
+def fairly(job: Job) -> JobOutcome:
     """Play a game as it should be."""
     return FinishedGame(ladder.play(job))
 
 
-def for_anna(job: Job) -> Outcome:
+def for_anna(job: Job) -> JobOutcome:
     """Play a game that everybody but anna leaves at once."""
     others = [seat.bot for seat in job.seats if seat.bot != "anna"]
     return FinishedGame(ladder.play(job, others[: len(job.seats) - 1]))
@@ -242,7 +242,7 @@ def tournament(
     store: Store,
     stop: Stop,
     request: TournamentRequest,
-    play: Callable[[Job], Outcome] = fairly,
+    play: Callable[[Job], JobOutcome] = fairly,
     watcher: Watcher | None = None,
 ) -> TournamentResult:
     return play_tournament(
@@ -311,10 +311,10 @@ def test_an_elimination_goes_on_without_a_bot_that_is_withdrawn(
     assert result.champion == tournament_report(store, "cup").champion
 
 
-def won_by(*favourites: str) -> Callable[[Job], Outcome]:
+def won_by(*favourites: str) -> Callable[[Job], JobOutcome]:
     """Games that the first of these bots at the table wins alone, without a fault of anybody."""
 
-    def play(job: Job) -> Outcome:
+    def play(job: Job) -> JobOutcome:
         seats = [seat.bot for seat in job.seats]
         best = seats.index(next(bot for bot in favourites if bot in seats))
         for number in count():
@@ -345,7 +345,7 @@ def to_its_end(
     store: Store,
     stop: Stop,
     request: TournamentRequest,
-    play: Callable[[Job], Outcome],
+    play: Callable[[Job], JobOutcome],
     watcher: Watcher,
 ) -> TournamentResult:
     """Repeat the request after each stop."""
@@ -449,7 +449,7 @@ def test_bots_that_never_move_are_level(store: Store, stop: Stop, kind: Tourname
     assert report.tournament.winners == result.winners
 
 
-def idle(job: Job) -> Outcome:
+def idle(job: Job) -> JobOutcome:
     """Play a game in which nobody ever takes a treasure."""
     return FinishedGame(ladder.idle(job))
 
@@ -457,7 +457,7 @@ def idle(job: Job) -> Outcome:
 FINAL = TournamentRequest(kind="final", name="cup", games=400)
 
 
-def anna_first(job: Job) -> Outcome:
+def anna_first(job: Job) -> JobOutcome:
     """Play a game that anna wins without a fault of anybody; several tests have the same games."""
     seats = [seat.bot for seat in job.seats]
     if (key := (job.game_id, *seats)) not in _WON:
@@ -721,7 +721,7 @@ def test_a_run_waits_for_room_on_a_full_disk(
 
 
 def test_a_run_ends_when_its_ladder_is_removed(store: Store, stop: Stop) -> None:
-    def removing(job: Job) -> Outcome:
+    def removing(job: Job) -> JobOutcome:
         Path(str(store.database)).unlink()
         return fairly(job)
 
@@ -749,7 +749,7 @@ def test_the_ladders_runner_plays_a_tournament_that_was_begun_before_its_season(
     """If its games fail the season goes on, until somebody has them tried again."""
     lucky = not fails
 
-    def play_if_lucky(job: Job) -> Outcome:
+    def play_if_lucky(job: Job) -> JobOutcome:
         unlucky = job.season.name == "cup" and not lucky
         return VoidOutcome("no luck") if unlucky else fairly(job)
 

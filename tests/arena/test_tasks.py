@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from deepsea_arena.tasks import (
     MOST_DECISIONS,
     HostTrouble,
-    Outcome,
+    JobOutcome,
     VoidOutcome,
     game_seconds,
     outcome_of_error,
@@ -76,7 +76,7 @@ def because(error: Exception, cause: Exception, *, said: bool = True) -> Excepti
         (ValueError("a mistake\nof ours"), VoidOutcome("ValueError: a mistake of ours")),
     ],
 )
-def test_whose_trouble_an_error_is(error: Exception, outcome: Outcome) -> None:
+def test_whose_trouble_an_error_is(error: Exception, outcome: JobOutcome) -> None:
     assert outcome_of_error(error) == outcome
 
 

@@ -51,7 +51,7 @@ from deepsea_sdk.bot import Bot
 from deepsea_sdk.client import Player
 from deepsea_sdk.table import RefereedGame
 from deepsea_sdk.table import play as play_at_table
-from deepsea_sdk.wire import Answer
+from deepsea_sdk.wire import RequestAnswer
 from helpers.in_loop import run
 from helpers.peers import seat
 
@@ -287,7 +287,7 @@ class _Honest:
         if answer is not None:
             self._answers.put_nowait(answer.SerializeToString())
 
-    async def read(self) -> list[Answer]:
+    async def read(self) -> list[RequestAnswer]:
         answer = await self._answers.get()
         if self._pause_s and self._pauses > 0:
             self._pauses -= 1

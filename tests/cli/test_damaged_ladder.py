@@ -32,7 +32,7 @@ from deepsea_arena.run_report import RunWatcher, Stop, StopRequest
 from deepsea_arena.runner import RunRequest
 from deepsea_arena.runner import run as run_ladder
 from deepsea_arena.task_workers import AnalyseGame, analyse
-from deepsea_arena.tasks import FinishedGame, Outcome
+from deepsea_arena.tasks import FinishedGame, JobOutcome
 from deepsea_arena.tournament_run import TournamentRequest, begin_tournament, play_begun
 from deepsea_cli import main
 from deepsea_ladder.accounts import MACHINE, NewToken, Scope
@@ -522,7 +522,7 @@ def survives(
     return damage_and_look
 
 
-def play(job: Job) -> Outcome:
+def play(job: Job) -> JobOutcome:
     return FinishedGame(ladder.play(job))
 
 

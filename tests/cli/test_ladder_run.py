@@ -24,7 +24,7 @@ from msgspec import structs
 from deepsea_arena import rated_games
 from deepsea_arena.rated_games import RatedGamePlayer, worker
 from deepsea_arena.run_report import Stop
-from deepsea_arena.tasks import FinishedGame, HostTrouble, Outcome, VoidOutcome
+from deepsea_arena.tasks import FinishedGame, HostTrouble, JobOutcome, VoidOutcome
 from deepsea_arena.tournament_run import TournamentResult
 from deepsea_arena.tournaments import RankCertainty, ScoreLine, TournamentTable
 from deepsea_arena.workers import local_workers
@@ -151,7 +151,7 @@ def test_a_worker_whose_folders_a_cleaner_has_removed_leaves_its_games_to_anothe
         closing(Stop()) as stop,
         closing(local_workers(store, 1)(season, RunOutput())) as pool,
     ):
-        outcomes: list[Outcome] = []
+        outcomes: list[JobOutcome] = []
 
         def play(*jobs: Job) -> None:
             for job in jobs:

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from deepsea_arena.tasks import FinishedGame, Outcome
+from deepsea_arena.tasks import FinishedGame, JobOutcome
 from deepsea_ladder.model import Job
 from deepsea_referee.errors import UserError
 from deepsea_referee.workers import Link
@@ -95,7 +95,7 @@ def forged(record: str) -> str:
 
 
 @contextmanager
-def one_forges(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
+def one_forges(folder: Path, link: Link) -> Iterator[Callable[[Job], JobOutcome]]:
     """A worker that plays games at once; the first of all forges their results."""
     result: Callable[[str], str] = str
     with suppress(FileExistsError):
@@ -110,10 +110,10 @@ def broken(link: Link) -> AbstractContextManager[Callable[[object], object]]:
 
 
 @contextmanager
-def misbehaving(folder: Path, link: Link) -> Iterator[Callable[[Job], Outcome]]:
+def misbehaving(folder: Path, link: Link) -> Iterator[Callable[[Job], JobOutcome]]:
     """A worker that does what a file named like the game says, once; else it plays the game."""
 
-    def play(job: Job) -> Outcome:
+    def play(job: Job) -> JobOutcome:
         deed = folder / job.game_id
         if deed.exists():
             words = deed.read_text()

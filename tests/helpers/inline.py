@@ -7,7 +7,7 @@ from typing import Any
 
 from deepsea_arena.run_report import RunReport, RunWatcher, Stop
 from deepsea_arena.runner import Runner, RunnerSettings
-from deepsea_arena.tasks import Outcome, VoidOutcome
+from deepsea_arena.tasks import JobOutcome, VoidOutcome
 from deepsea_arena.workers import JobWorkers
 from deepsea_ladder.model import Job, Receipt
 from deepsea_ladder.store import Store
@@ -17,7 +17,7 @@ from deepsea_rules.printable import one_line
 class InlineWorker(JobWorkers):
     """One worker that plays in `wait`."""
 
-    def __init__(self, play: Callable[[Job], Outcome]) -> None:
+    def __init__(self, play: Callable[[Job], JobOutcome]) -> None:
         self._play = play
         self._job: Job | None = None
         self._rotation: int | None = None
@@ -35,7 +35,7 @@ class InlineWorker(JobWorkers):
         self._job, self._rotation = job, job.rotation
         return True
 
-    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, Outcome]]:
+    def wait(self, seconds: float, stop: Stop) -> Sequence[tuple[Job, JobOutcome]]:
         """Play the job; `seconds` is no limit to it."""
         job, self._job = self._job, None
         if job is None:

@@ -53,7 +53,7 @@ class Peer:
         """Send one message."""
         await self._stream.write(pb.PlayResponse(**fields))
 
-    async def answers(self) -> list[wire.Answer]:
+    async def answers(self) -> list[wire.RequestAnswer]:
         """The decisions of the next message; none if the bot has closed the stream."""
         message = await self._read()
         if message is None:

@@ -60,7 +60,7 @@ class MemoryStream:
         """The bot has gone."""
         self._answers.put_nowait(None)
 
-    async def read(self) -> list[wire.Answer] | None:
+    async def read(self) -> list[wire.RequestAnswer] | None:
         data = await self._answers.get()
         return None if data is None else answers_of(data)
 

@@ -14,7 +14,7 @@ import pytest
 
 from deepsea_arena.run_report import RunWatcher, Stop, retry_until_available
 from deepsea_arena.runner import Runner, RunnerSettings
-from deepsea_arena.tasks import FinishedGame, Outcome
+from deepsea_arena.tasks import FinishedGame, JobOutcome
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import Job, Receipt, ReceiptStatus, StoredSeason
 from deepsea_ladder.store import RetryPolicy, Store
@@ -119,7 +119,7 @@ def _run(events: Connection, ahead: Semaphore, target: str, owner: str) -> None:
         ahead.acquire()
         events.send_bytes(event)
 
-    def play(job: Job) -> Outcome:
+    def play(job: Job) -> JobOutcome:
         tell(b"playing")
         records[job.game_id] = ladder.play(job, choices=owner)
         tell(b"played")

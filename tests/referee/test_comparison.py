@@ -83,8 +83,8 @@ def test_faults_are_told_apart_and_games_count_as_they_were_ranked() -> None:
     comparison.add([result((0, 1), (1, 2)), result((1, 0), (2, 1))])
     assert [dict(side) for side in comparison.faults] == [{"crash": 1}, {"crash": 1}]
     assert comparison.forfeits == [1, 1]
-    (kind,) = comparison.fault_kinds[0]
-    assert "gone" in kind.line("a")
+    (group,) = comparison.fault_groups[0]
+    assert "gone" in group.line("a")
     assert (comparison.clean_blocks, comparison.clean_mean) == (1, 1.0)
     assert comparison.placement.mean == 0.5
 

@@ -102,7 +102,7 @@ class NewerReferee:
         )
         self._send(pb.PlayResponse(faults=[notice]))
 
-    def _ask(self, request: pb.DecisionRequest) -> wire.Answer:
+    def _ask(self, request: pb.DecisionRequest) -> wire.RequestAnswer:
         data = self._send(pb.PlayResponse(requests=[request]))
         assert data is not None
         (answer,) = wire.read_from_bot(data).answers

@@ -397,7 +397,7 @@ def test_a_process_with_a_hostile_traceback_forfeits_and_the_match_goes_on(tmp_p
     result = run_match_over_streams(settings([hostile, opponent(tmp_path)], OutputPlan()))
     assert result.games == 2
     assert result.faults.count == 2
-    assert all("KeyError: 'x'" in kind.first.error for kind in result.faults)
+    assert all("KeyError: 'x'" in group.first.error for group in result.faults)
 
 
 HOSTILE_ERRORS = {

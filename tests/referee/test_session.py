@@ -518,7 +518,7 @@ class Broken(MemoryStream):
             raise ValueError("on purpose")
         await super().write(data)
 
-    async def read(self) -> list[wire.Answer] | None:
+    async def read(self) -> list[wire.RequestAnswer] | None:
         answers = await super().read()
         if self.breaks == "read":
             raise ValueError("on purpose")

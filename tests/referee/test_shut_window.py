@@ -90,7 +90,7 @@ class Bot:
         self.taken.append(message)
         self.requests += [request.request_id for request in message.requests]
 
-    async def read(self) -> list[wire.Answer]:
+    async def read(self) -> list[wire.RequestAnswer]:
         return answers_of(await self._sent.get())
 
     async def abort(self, fault: BotFault | None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deepsea_referee.bots.output import log_name
-from deepsea_referee.summary import EXPLAINED, MOST_KINDS, FaultKinds, LatencyHistogram
+from deepsea_referee.summary import EXPLAINED, MOST_GROUPS, FaultGroups, LatencyHistogram
 from deepsea_rules.faults import Fault
 from helpers.games import rng
 from helpers.results import FAULT, FORFEITED, SHARED, VOID, decisions, empty, match
@@ -106,42 +106,42 @@ RAISED = replace(
 
 
 def test_exceptions_of_one_place_are_one_kind_and_the_first_of_the_lowest_game_is_shown() -> None:
-    kinds = FaultKinds()
+    groups = FaultGroups()
     for game in (5, 2, 9):
         came = f"it raised KeyError: {game}"
-        kinds.add(game, 0, replace(RAISED, came=came, error=RAISED.error.replace("1", str(game))))
-    (kind,) = kinds
+        groups.add(game, 0, replace(RAISED, came=came, error=RAISED.error.replace("1", str(game))))
+    (kind,) = groups
     assert kind.line("b") == (
         "b: exception ×3, first in game 2, seat B, decision 2, after 7 us: it raised KeyError: 2"
     )
-    kinds.add(1, 0, replace(RAISED, error=RAISED.error.replace("line 7", "line 8")))
-    assert [one.game for one in kinds] == [1, 2]
+    groups.add(1, 0, replace(RAISED, error=RAISED.error.replace("line 7", "line 8")))
+    assert [one.game for one in groups] == [1, 2]
 
 
 def test_bots_and_faults_are_told_apart() -> None:
-    kinds = FaultKinds()
+    groups = FaultGroups()
     for bot, fault in ((0, Fault.CRASH), (1, Fault.CRASH), (0, Fault.TIMEOUT)):
-        kinds.add(1, bot, replace(FAULT, fault=fault))
-    assert [kind.count for kind in kinds] == [1, 1, 1]
+        groups.add(1, bot, replace(FAULT, fault=fault))
+    assert [kind.count for kind in groups] == [1, 1, 1]
 
 
 def test_a_game_without_the_bot_is_no_fault_of_that_game() -> None:
-    kinds = FaultKinds()
-    kinds.add(1, 0, replace(FAULT, fault=Fault.CRASH, came="its stream ended"))
+    groups = FaultGroups()
+    groups.add(1, 0, replace(FAULT, fault=Fault.CRASH, came="its stream ended"))
     why = "not started again after 3 restarts in a row"
     for game in range(2, 18):
-        kinds.add(game, 0, replace(FAULT, fault=Fault.CRASH, came=why, when="absent"))
-    assert kinds.count == 1
-    line = [kind.line("b") for kind in kinds][1]
+        groups.add(game, 0, replace(FAULT, fault=Fault.CRASH, came=why, when="absent"))
+    assert groups.count == 1
+    line = [kind.line("b") for kind in groups][1]
     assert line == f"b: forfeited ×16, first in game 2, seat B: {why}"
 
 
 def test_any_number_of_kinds_takes_bounded_memory() -> None:
-    kinds = FaultKinds()
-    for number in range(3 * MOST_KINDS):
-        kinds.add(1, 0, replace(FAULT, fault=Fault.CRASH, came=str(number)))
-    assert kinds.count == 3 * MOST_KINDS
-    assert len(list(kinds)) == MOST_KINDS + 1
+    groups = FaultGroups()
+    for number in range(3 * MOST_GROUPS):
+        groups.add(1, 0, replace(FAULT, fault=Fault.CRASH, came=str(number)))
+    assert groups.count == 3 * MOST_GROUPS
+    assert len(list(groups)) == MOST_GROUPS + 1
 
 
 # Times of decisions: a median that needs little room and is nearly exact

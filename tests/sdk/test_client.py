@@ -356,7 +356,7 @@ class Undecided(Bot):
         return "leave"
 
 
-def asked(player: Player, game: Game, number: int, since: int | None = 0) -> wire.Answer:
+def asked(player: Player, game: Game, number: int, since: int | None = 0) -> wire.RequestAnswer:
     """What the player answers to the pending question."""
     answer = player.receive(pb.PlayResponse(requests=[request_of(game, "g", number, since)]))
     assert answer is not None

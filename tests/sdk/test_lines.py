@@ -140,7 +140,7 @@ def answer(**fields: object) -> bytes:
     ],
 )
 def test_an_answer_is_read(line: bytes, read: tuple[int, str, str | None]) -> None:
-    assert answer_from_line(line) == wire.Answer(*read)
+    assert answer_from_line(line) == wire.RequestAnswer(*read)
 
 
 NO_JSON = "which is not JSON"

@@ -108,7 +108,7 @@ def test_over_the_wire() -> None:
     message = pb.Decision()
     wire.decision_to_wire((7, "down", None, note), message)
     sent = pb.Decision.FromString(message.SerializeToString())
-    assert decision_from_wire(sent) == wire.Answer(7, "down", None, note)
+    assert decision_from_wire(sent) == wire.RequestAnswer(7, "down", None, note)
     # What another program sends is cut when it is read.
     pairs = [pb.NamedNumber(name=f"n{i}", value=nan if i == 3 else i) for i in range(2_000)]
     sent = pb.Decision(request_id=7, action="down", note=pb.Note(text="x" * 9_999, numbers=pairs))
@@ -137,4 +137,4 @@ def test_over_the_wire() -> None:
 )
 def test_on_a_line_another_form_is_left_out(said: object, note: Note | None) -> None:
     line = json.dumps({"type": "answer", "id": 1, "action": "down", "note": said}).encode()
-    assert answer_from_line(line) == wire.Answer(1, "down", None, note)
+    assert answer_from_line(line) == wire.RequestAnswer(1, "down", None, note)

@@ -67,7 +67,7 @@ def view_sent(view: View) -> View:
     return view_from_wire(message, view.rules, view.legal)
 
 
-def decision_sent(answer: wire.Answer) -> pb.Decision:
+def decision_sent(answer: wire.RequestAnswer) -> pb.Decision:
     message = pb.Decision()
     wire.decision_to_wire(answer, message)
     return sent(message)
@@ -407,20 +407,20 @@ def test_a_kind_of_decision_that_we_do_not_know_has_a_default(kind: int) -> None
 @examples
 @given(numbers, st.text(max_size=1000))
 def test_decision(request_id: int, action: str) -> None:
-    answer = wire.Answer(request_id, action)
+    answer = wire.RequestAnswer(request_id, action)
     assert decision_from_wire(decision_sent(answer)) == answer
 
 
 @examples
 @given(numbers, st.text(max_size=1000))
 def test_an_error_is_an_answer_without_an_action(request_id: int, error: str) -> None:
-    answer = wire.Answer(request_id, "", error)
+    answer = wire.RequestAnswer(request_id, "", error)
     assert decision_from_wire(decision_sent(answer)) == answer
 
 
 def test_an_error_keeps_its_last_8_kib() -> None:
     text = "é" * 10_000 + "the last line"
-    message = decision_sent(wire.Answer(1, "", text))
+    message = decision_sent(wire.RequestAnswer(1, "", text))
     assert len(message.error.encode()) <= 8 * 1024
     assert message.error.endswith("éé" + "the last line")
     # Whoever sends more, in whatever language, has it cut when it is read.
@@ -430,7 +430,7 @@ def test_an_error_keeps_its_last_8_kib() -> None:
 
 @pytest.mark.parametrize("action", ["take" * 100_000, "\ud800", "tak\udcffe"])
 def test_no_action_breaks_the_stream_however_senseless(action: str) -> None:
-    message = decision_sent(wire.Answer(1, action))
+    message = decision_sent(wire.RequestAnswer(1, action))
     assert message.action != action
     assert len(message.SerializeToString()) < 5_000
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from deepsea_referee.summary import FaultKinds, GameResult
+from deepsea_referee.summary import FaultGroups, GameResult
 from deepsea_referee.workbench.confidence import (
     ALPHA,
     MARGIN,
@@ -81,7 +81,8 @@ class Comparison:
         """The number of faults of each kind of A, and of B."""
         self.forfeits = [0, 0]
         """The number of forfeits of A, and of B."""
-        self.fault_kinds = (FaultKinds(), FaultKinds())
+        self.fault_groups = (FaultGroups(), FaultGroups())
+        """The faults of A, and of B, in groups of those that are alike."""
         """The faults of A and of B, combined where they are alike; the bot is 0 for A, 1 for B."""
         self.clean_blocks = 0
         """The number of blocks in which neither A nor B was at fault."""
@@ -162,7 +163,7 @@ class Comparison:
                 points_of[side].extend(game.points[seat] for seat in seats)
                 faults = [fault for fault in game.faults if fault.seat in seats]
                 for fault in faults:
-                    self.fault_kinds[side].add(game.game, side, fault)
+                    self.fault_groups[side].add(game.game, side, fault)
                 self.faults[side].update(
                     str(fault.fault) for fault in faults if fault.when != "absent"
                 )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deepsea_referee.errors import UserError
 from deepsea_referee.shared_match import run_match_with_workers
-from deepsea_referee.summary import FaultKinds, GameResult, MatchResult
+from deepsea_referee.summary import FaultGroups, GameResult, MatchResult
 from deepsea_referee.workbench.blocks import GroupSettings, PlayedBlock, play_blocks
 from deepsea_referee.workbench.confidence import (
     ALPHA,
@@ -81,7 +81,7 @@ class Ranking:
         self.rounds = 0
         self.games = 0
         self.faults = [0] * bots
-        self.fault_kinds = FaultKinds()
+        self.fault_groups = FaultGroups()
         """The faults of all bots, combined where they are alike."""
 
     # Counting
@@ -120,7 +120,7 @@ class Ranking:
                 bot = game.seats[fault.seat]
                 if fault.when != "absent":
                     self.faults[bot] += 1
-                self.fault_kinds.add(game.game, bot, fault)
+                self.fault_groups.add(game.game, bot, fault)
 
     # What is known
 

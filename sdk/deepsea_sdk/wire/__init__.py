@@ -129,8 +129,11 @@ def request_from_wire(message: pb.DecisionRequest, rules: RuleSet) -> tuple[View
     return view, new_tuple(TimeLeft, (message.budget_us, message.bank_us))
 
 
-class Answer(NamedTuple):
-    """The answer to a request, as the referee reads it."""
+class RequestAnswer(NamedTuple):
+    """The answer to a request, as the referee reads it from a `pb.Decision` or a line.
+
+    docs/dev/processes.md lists the types that an answer has on its way into the record.
+    """
 
     request_id: int
     action: str
@@ -147,7 +150,7 @@ def decision_to_wire(
 ) -> None:
     """Write the answer to a request into an empty message.
 
-    answer  request id, action, error and note, as the fields of `Answer` describe them
+    answer  request id, action, error and note, as the fields of `RequestAnswer` describe them
     """
     decision.request_id, action, error, note = answer
     if note is not None:
@@ -172,7 +175,7 @@ def sendable_action(action: str) -> str:
     return action[:LONGEST_ACTION].encode(errors="replace").decode()
 
 
-def decision_from_wire(message: pb.Decision) -> Answer:
+def decision_from_wire(message: pb.Decision) -> RequestAnswer:
     """Return the answer to a request that a bot has sent, with texts cut to their longest."""
     action = message.action
     # `error` replaces the action; `reason` says why an action is not legal.
@@ -186,7 +189,7 @@ def decision_from_wire(message: pb.Decision) -> Answer:
         numbers = ((number.name, number.value) for number in message.note.numbers)
         note = note_of(message.note.text, numbers)
     # `new_tuple` makes a NamedTuple faster than its constructor.
-    return new_tuple(Answer, (message.request_id, action, error, note))
+    return new_tuple(RequestAnswer, (message.request_id, action, error, note))
 
 
 # Streams
@@ -209,7 +212,7 @@ class BotMessage(NamedTuple):
     """A message of a bot; both fields are empty if nothing in it is known to this version."""
 
     hello: Hello | None
-    answers: list[Answer]
+    answers: list[RequestAnswer]
 
 
 def read_from_bot(data: bytes) -> BotMessage:

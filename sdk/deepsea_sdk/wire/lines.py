@@ -21,7 +21,7 @@ from deepsea_sdk._pb import play_pb2 as pb
 from deepsea_sdk.bot import Note, note_of
 from deepsea_sdk.errors import WireError, cut
 
-from . import OF_REFEREE, Answer, sendable_action
+from . import OF_REFEREE, RequestAnswer, sendable_action
 from .framing import FAULT_NAMES, KINDS, UNKNOWN, name_of
 from .games import events_from_wire, result_from_wire, start_from_wire
 
@@ -57,7 +57,7 @@ def ready_from_line(line: bytes) -> frozenset[str]:
     return frozenset(features)
 
 
-def answer_from_line(line: bytes) -> Answer:
+def answer_from_line(line: bytes) -> RequestAnswer:
     """Return the answer that a bot has written as a line. Raise `WireError` for any other line."""
     message = _parsed_object(line)
     if message.get("type") != "answer":
@@ -75,7 +75,7 @@ def answer_from_line(line: bytes) -> Answer:
         raise WireError(f"it wrote {_shown(line)}, which has neither action nor error as a text")
     error = cut(error_text) if error_text else None
     note = _note(message["note"]) if isinstance(message.get("note"), dict) else None
-    return Answer(request_id, sendable_action(action), error, note)
+    return RequestAnswer(request_id, sendable_action(action), error, note)
 
 
 def _note(message: dict[str, Any]) -> Note:

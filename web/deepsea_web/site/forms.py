@@ -123,7 +123,7 @@ class SessionStart:
     """Time for which the browser keeps the cookie; None: until it is closed."""
 
 
-Outcome = Redirect | OneTimePage | SessionStart
+FormOutcome = Redirect | OneTimePage | SessionStart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ class Action:
     """Path of the address to which the form is sent."""
     page: PersonalPage
     """The page with the form; if the form is refused, it is shown again with the reason."""
-    act: Callable[[Visit, Form], Outcome]
+    act: Callable[[Visit, Form], FormOutcome]
     """Does the work. Raises UserError to refuse the form."""
     fields: tuple[str, ...] = ()
     """Names of the fields that it reads."""

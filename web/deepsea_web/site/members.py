@@ -31,8 +31,8 @@ from deepsea_web.site.forms import (
     PERSONAL_HEADERS,
     Action,
     Form,
+    FormOutcome,
     OneTimePage,
-    Outcome,
     PersonalPage,
     Redirect,
     SessionAuth,
@@ -239,7 +239,7 @@ class MemberRoutes:
             raise error from None
         return self.sessions.html(text, problem.status, problem.headers)
 
-    async def _show_outcome(self, outcome: Outcome, visit: Visit) -> Response:
+    async def _show_outcome(self, outcome: FormOutcome, visit: Visit) -> Response:
         """Answer with the outcome of a form's action: a redirect, a page, or a new session."""
         match outcome:
             case Redirect():
