@@ -126,22 +126,29 @@ class Access:
     def client(self, peer: str, forwarded: Sequence[str], *, direct: bool = True) -> str | None:
         """Return the address of the client that sends a request; None to refuse the request.
 
+        A request is answered, with the address UNKNOWN, if a proxy does not say whose it is.
+
         peer       the address at the other end of the connection
         forwarded  the values of the X-Forwarded-For headers
-        direct     False if the request looks as if a proxy had passed it on (see Gate)
+        direct     False if the host or the HTTP version of the request is one that clients get from
+                   a proxy, so that the peer is probably a proxy
         """
-        if self._trusts(peer):
+        if self._trusts(peer):  # a proxy, which names its client in the headers
             return _forwarded_address(peer, forwarded)
         address = _ip_address(peer)
-        if address is None or address.is_loopback:  # a process on this machine
+        # A peer without an IP address is a socket of this machine.
+        is_this_machine = address is None or address.is_loopback
+        if is_this_machine:  # a client here, or a proxy here whose headers are not to be believed
             return peer if direct else UNKNOWN
+        # A client on another machine that does not come through the proxy
         return peer if self.everybody else None
 
     def is_untrusted_proxy(self, peer: str, header_names: Iterable[str], *, direct: bool) -> bool:
         """Return True if a request was passed on by a proxy that the operator has not named.
 
         header_names  the names of the request's headers, in lower case
-        direct        False if the request looks as if a proxy had passed it on (see Gate)
+        direct        False if the host or the HTTP version of the request is one that clients get
+                      from a proxy, even if no header names one
         """
         has_proxy_header = any(map(_PASSED_ON.fullmatch, header_names))
         is_passed_on = has_proxy_header or (self.is_local and not direct)
@@ -534,18 +541,24 @@ class Certificate:
         self._settings = self._read_settings()
 
     def context(self) -> ssl.SSLContext:
-        """Return TLS settings with which each handshake uses the files of that moment."""
-        settings = self._read_settings()
+        """Return TLS settings for a server, whose connections use the files as they are by then.
 
-        def use_current(
-            handshake: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+        So a new certificate is used without a restart.
+        """
+        server_settings = self._read_settings()
+
+        def use_current_files(
+            handshake: ssl.SSLSocket | ssl.SSLObject,
+            server_name: str | None,
+            former_settings: ssl.SSLContext,
         ) -> None:
-            """Replace the settings of one handshake."""
+            """Give the connection of this handshake settings with the files as they are now."""
             handshake.context = self._current_settings()
 
-        # Meant for servers with several names, it is called in every handshake, also without one.
-        settings.sni_callback = use_current
-        return settings
+        # The module `ssl` calls an `sni_callback` early in every handshake, so that servers with
+        # several names can choose a certificate. It does so even if the client sends no name.
+        server_settings.sni_callback = use_current_files
+        return server_settings
 
     def _current_settings(self) -> ssl.SSLContext:
         """Return the TLS settings with the files as they are now.

@@ -139,14 +139,19 @@ def seat_dives(events: Sequence[EngineEvent], players: int) -> Iterator[tuple[in
                     yield seat, _seat_dive(last_turns.get(seat), turn_depths.get(seat), air)
 
 
-def _seat_dive(last_turn: TurnPlayed | None, turned: Depth | None, air: int) -> SeatDive:
-    """Return a seat's dive by its last turn, None if it had none, and the air at the dive's end."""
+def _seat_dive(last_turn: TurnPlayed | None, turn_depth: Depth | None, air: int) -> SeatDive:
+    """Return how a dive went for one seat: if it came home, and where it turned back and drowned.
+
+    last_turn   the seat's last turn in the dive; None if it had none
+    turn_depth  the depth where its diver turned back; None if it did not
+    air         the air that was left at the end of the dive
+    """
     if last_turn is None:
-        return SeatDive(home=False, turned=turned, drowned=None)
+        return SeatDive(home=False, turned=turn_depth, drowned=None)
     # A diver that never left the submarine, space 0, is neither home nor drowned.
     has_drowned = not last_turn.home and last_turn.to_space > 0
     drowned = Depth(last_turn.to_space, air) if has_drowned else None
-    return SeatDive(last_turn.home, turned, drowned)
+    return SeatDive(home=last_turn.home, turned=turn_depth, drowned=drowned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,7 @@ class StreamedResponse:
         self._first = first
         self._parts = parts
         self._clock = clock
-        self._cut = cut
+        self._last_bytes_if_slow = cut
         self._has_beats = media_type == EVENT_STREAM
 
     @classmethod
@@ -179,11 +179,13 @@ class StreamedResponse:
         async with aclosing(self._parts):
             sending = asyncio.create_task(self._send_all(send))
             reader_left = asyncio.create_task(disconnected(receive))
+            # When the reader leaves, that task ends and this cancels the sending.
             reader_left.add_done_callback(lambda _: sending.cancel())
             try:
                 await sending
             except asyncio.CancelledError:
-                if not reader_left.done():  # cancelled from outside
+                # If the reader is still there, the server has cancelled this response.
+                if not reader_left.done():
                     raise
             finally:
                 reader_left.cancel()
@@ -192,7 +194,8 @@ class StreamedResponse:
         """Send the headers and the body.
 
         If the body breaks off, the message that ends a response is left out. The server then hangs
-        up, so that no reader takes the response for complete.
+        up, so that no reader takes the response for complete. A reader who was too slow is sent an
+        error before that, if there is one for this kind of response.
         """
         headers = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -200,9 +203,11 @@ class StreamedResponse:
             await self._send_body(send)
         except StreamCut:
             return
-        except TimeoutError:  # the reader does not take what was sent
+        except TimeoutError:
+            # The reader was too slow to take a piece in time. It may still read what is under way,
+            # so the reason is sent after it. If that takes too long as well, it is left out.
             with suppress(TimeoutError):
-                await self._send_piece(send, self._cut)
+                await self._send_piece(send, self._last_bytes_if_slow)
             return
         await send({"type": "http.response.body", "body": b""})
 

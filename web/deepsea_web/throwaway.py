@@ -176,15 +176,19 @@ class ThrowawayLadder:
         Its action redeems the code, begins a session, and leads to the seat.
         """
 
-        def enter(visit: Visit, form: Form) -> SessionStart:
-            """Begin the session of a person who has sent the code."""
-            redeemed = visit.ladder.redeem(code=form.text("code"))
-            login = visit.service.log_in(redeemed.token, visit.caller.address)
-            self.readers.has_entered = True
-            seat = Redirect(path=f"/play/{self.person.game_id}")
-            return SessionStart(secret=login.session, caller=login.caller, answer=seat)
+        def let_in(visit: Visit, form: Form) -> SessionStart:
+            """Begin a session for the person, who sent the code, and lead to the page of the seat.
 
-        return Action(path=ENTER.path, page=ENTER, act=enter, fields=("code",), secrets=("code",))
+            The code can be used once: it is exchanged for a token, and the token for the session.
+            """
+            token = visit.ladder.redeem(code=form.text("code")).token
+            login = visit.service.log_in(token, visit.caller.address)
+            # `wait` waits for the person to leave only if the person has entered.
+            self.readers.has_entered = True
+            to_seat = Redirect(path=f"/play/{self.person.game_id}")
+            return SessionStart(secret=login.session, caller=login.caller, answer=to_seat)
+
+        return Action(path=ENTER.path, page=ENTER, act=let_in, fields=("code",), secrets=("code",))
 
     async def _news(self, sessions: SessionAuth, visit: Visit, request: Request) -> ASGIApp:
         """Respond with the stream of the seat's news; while it lasts, the page counts as open."""

@@ -496,17 +496,18 @@ def expects_news(document: SeatDocument) -> bool:
 
 
 def _read_position(position: str) -> tuple[GameState, dict[int, int]]:
-    """Read a position in notation: return its state, and the values of chips that it shows.
+    """Read a position in notation; return its state, and the chips' values that it shows, by chip.
 
-    The values are by the number of the chip. The rules of the game are not known here, so the
-    position is read by the default rules. What these refuse is removed from it first; the words of
-    the board do not need it.
+    A position does not tell the rules of its game, so it is read by the default rules. Two marks of
+    other rules, which the default rules could refuse, are removed first. No caller needs them.
     """
-    position = position.replace("!", "")  # the mark of a diver who is barred for a dive
+    position = position.replace("!", "")  # "!" marks a diver who was refused entry for the dive
     if position.endswith(" order"):
-        # A diver decides in which order to lay down cargo. By the default rules there may be
-        # nothing to decide, so write the position as over, without the `*` of the seat to decide.
-        position = position.replace("*", "").removesuffix("order") + "over"
+        # The last word is the phase: the diver with "*" decides in which order to lay its cargo. By
+        # the default rules there may be nothing to decide. So replace the phase by "over", in which
+        # no diver has "*"; the board stays as it is.
+        board = position.replace("*", "").removesuffix("order")
+        position = f"{board}over"
     return read_position(position, PRESETS[DEFAULT])
 
 
