@@ -135,6 +135,8 @@ def _draw_margin(beta: float, draw_probability: float) -> float:
 
     The difference of their performances is normal, with a standard deviation of sqrt(2) * beta.
     """
+    # Differences from -margin to margin have this probability, and half of the others are below
+    # -margin. So margin is the quantile of p + (1 - p) / 2 = (p + 1) / 2.
     return gaussian.quantile(0.5 * (draw_probability + 1.0)) * sqrt(2.0) * beta
 
 
@@ -256,7 +258,8 @@ def update_skills(
     game_p, game_q = _performance_messages(own_p, own_q, ties, margin)
     after = []
     for (mu, sigma), p, q in zip(skills, game_p, game_q, strict=True):
-        # The game tells less of the skill than of the performance, which has luck in it.
+        # The game tells less of the skill than of the performance, which has luck in it: the
+        # variance 1 / p grows by beta**2, so the precision is 1 / (1 / p + beta**2) = share * p.
         share = 1.0 / (1.0 + beta_squared * p)
         precision_before = 1.0 / (sigma * sigma + tau_squared)
         precision = precision_before + share * p
@@ -303,7 +306,10 @@ def _performance_messages(
             shift, variance = condition_near_zero(scaled_mean, scaled_margin)
         else:
             shift, variance = condition_above_zero(scaled_mean - scaled_margin)
-        # The message is the distribution after the result, divided by the one before it.
+        # The message is the distribution after the result, divided by the one before it: p and q
+        # after the result, less those before. `variance` and `shift` are in scaled units, so the
+        # precision after the result is precision / variance, and the mean has moved by
+        # shift / inverse_deviation.
         precision = inverse_deviation * inverse_deviation
         new_p = precision * (1.0 - variance) / variance
         new_q = (mean * precision * (1.0 - variance) + inverse_deviation * shift) / variance
@@ -318,6 +324,7 @@ def _performance_messages(
     def pass_down(i: int) -> None:
         """Send performance i + 1 a message: it is performance i minus the difference."""
         p, q = own_p[i] + left_p[i], own_q[i] + left_q[i]
+        # Variances add up: the precision of the sum is 1 / (1 / p + 1 / game_p), share * game_p.
         share = p / (p + game_p[i])
         left_p[i + 1] = share * game_p[i]
         left_q[i + 1] = share * (game_p[i] * (q / p) - game_q[i])
@@ -325,6 +332,7 @@ def _performance_messages(
     def pass_up(i: int) -> None:
         """Send performance i a message: it is performance i + 1 plus the difference."""
         p, q = own_p[i + 1] + right_p[i + 1], own_q[i + 1] + right_q[i + 1]
+        # Variances add up: the precision of the sum is 1 / (1 / p + 1 / game_p), share * game_p.
         share = p / (p + game_p[i])
         right_p[i] = share * game_p[i]
         right_q[i] = share * (game_p[i] * (q / p) + game_q[i])

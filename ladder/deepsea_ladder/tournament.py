@@ -38,23 +38,28 @@ def round_robin(bots: Sequence[int], seats: int, seed: bytes, meetings: int = 1)
 
 
 def fewest_round_robin_games(bots: int, seats: int, meetings: int) -> int:
-    """Return the number of games that a round robin has at least; with two seats, exactly.
+    """Return the smallest number of games of a round robin; with two seats it is the exact number.
 
     bots      the number of bots
-    seats     the number of bots at a table, which is also the number of its games
-    meetings  how often each two bots meet
+    seats     the number of bots at a table; a table plays as many games, so that they can rotate
+    meetings  at how many tables each two bots meet
     """
-    # bots * (bots - 1) / 2 pairs meet `meetings` times. seats * (seats - 1) / 2 pairs meet at a
-    # table, in `seats` games: so a game stands for (seats - 1) / 2 of these meetings.
-    return ceil_div(bots * (bots - 1) * meetings, seats - 1)
+    # A table has seats * (seats - 1) / 2 pairs. So the number of tables is at least
+    # all_meetings * 2 / (seats * (seats - 1)), and each table plays `seats` games.
+    all_meetings = bots * (bots - 1) // 2 * meetings
+    return ceil_div(2 * all_meetings, seats - 1)
 
 
 def fewest_gauntlet_games(bots: int, seats: int, meetings: int) -> int:
-    """Return the smallest number of games of a gauntlet between these bots.
+    """Return the smallest number of games of a gauntlet, in which one bot plays all the others.
 
-    At a table the challenger meets seats - 1 others, in as many games as there are seats.
+    bots      the number of bots, with the one that plays the others
+    seats     the number of bots at a table; a table plays as many games, so that they can rotate
+    meetings  at how many tables that bot meets each other one
     """
-    return ceil_div((bots - 1) * meetings, seats - 1) * seats
+    # At a table it meets seats - 1 others.
+    tables = ceil_div((bots - 1) * meetings, seats - 1)
+    return tables * seats
 
 
 def most_elimination_games(bots: int, meetings: int) -> int:

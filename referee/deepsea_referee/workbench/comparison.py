@@ -227,7 +227,8 @@ class Comparison:
         # The verdict comes once the interval excludes 0 ("A" or "B"), or lies within the margin
         # ("same"), whichever allows the larger half width.
         sufficient_half_width = max(mean, self._margin - mean)
-        # The half width falls with the square root of the number of blocks.
+        # The half width falls with the square root of the number of blocks: for a half width that
+        # is smaller by a factor, the square of that factor times as many blocks are needed.
         ratio = half_width / sufficient_half_width
         return max(self.blocks + 1, round(self.blocks * ratio**2))
 

@@ -95,9 +95,9 @@ def elo_difference(mean: float, interval: Interval, middle: float = 0.5, bots: i
     middle    the mean of their two scores
     bots      the number of bots that play each other
     """
-    # `elo_of` compares a bot with its opponents. A bot does not meet itself, so the stronger one of
-    # two has weaker opponents, and their scores are further apart than their strengths. For two
-    # bots alone, with the scores s and 1 - s, the factor is 1/2: the result is elo_of(s).
+    # Let a bot be d points above the mean of all bots. Its opponents, all bots but itself, are on
+    # average d / (bots - 1) below that mean. So `elo_of`, which compares the bot with its
+    # opponents, gives d + d / (bots - 1) = d / (1 - 1 / bots). Times this factor, it is d again.
     factor = 1 - 1 / bots
 
     def elo_of_difference(difference: float) -> float:
@@ -141,7 +141,7 @@ class ConfidenceSequence:
         # The bet is chosen before x is counted: the proof needs bets from earlier observations.
         self._place_bets(x, self._next_bet())
         self._sum += x
-        # As if there had been one observation of 0.5 before, as in the paper.
+        # As if there had been one observation of 0.5 before.
         mean = (0.5 + self._sum) / (self.count + 1)
         self._squares += (x - mean) ** 2
 
@@ -153,10 +153,11 @@ class ConfidenceSequence:
     def _next_bet(self) -> float:
         """Return the bet of all gamblers on the next observation, from the earlier ones.
 
-        It is the predictable plug-in bet of the paper, not yet limited to the largest stake. The
+        It is the predictable plug-in bet of Waudby-Smith and Ramdas (2024), not yet limited to the
+        largest stake: sqrt(2 * log(2 / alpha) / (variance * t * log(1 + t))) for observation t. The
         variance is estimated as if there had been one deviation of 0.5 before.
         """
-        t = self.count + 1  # the number of the next observation, as in the paper
+        t = self.count + 1  # the number of the next observation
         variance = (0.25 + self._squares) / t
         return math.sqrt(2 * self._log_limit / (variance * t * math.log(1 + t)))
 
@@ -222,6 +223,7 @@ class AdjustedSequence(ConfidenceSequence):
         super().__init__(-bound, bound, alpha)
         self._bound = bound
         self._luck_bound = luck_bound
+        # Observations are scaled so that the leads, from -bound to bound, are from 0 to 1.
         beyond = luck_bound / (2 * bound)
         self._bets_on_larger, self._bets_on_smaller = _Gambler(beyond), _Gambler(beyond)
 
@@ -260,7 +262,8 @@ class AdjustedSequence(ConfidenceSequence):
 
     @property
     def mean(self) -> float:
-        """The mean of the leads minus their luck, half from the view of each gambler."""
+        """The mean of the leads minus their luck: the middle of the means of both gamblers."""
+        # Scaled back, their means are bound * (2 * larger - 1) and bound * (1 - 2 * smaller).
         return self._bound * (self._bets_on_larger.mean - self._bets_on_smaller.mean)
 
 
@@ -287,15 +290,17 @@ class _Gambler:
         """Add an observation, on which later bets depend."""
         self._count += 1
         self._sum += x
-        self._squares += (x - (0.5 + self._sum) / (self._count + 1)) ** 2
+        # As if there had been one observation of 0.5 before.
+        mean = (0.5 + self._sum) / (self._count + 1)
+        self._squares += (x - mean) ** 2
 
     def next_bets(self, means: Iterable[float]) -> list[float]:
         """Return for each m of `means` the next bet that the true mean is larger than m.
 
         The gambler assumes that the true mean is one standard error above that of the observations,
-        and bets so that its capital would grow fastest then (the approximate GRAPA of the paper).
-        If m is larger than that, it bets nothing. It never risks more than `_ADJUSTED_STAKE` of its
-        capital.
+        and bets so that its capital would grow fastest then (the approximate GRAPA of Waudby-Smith
+        and Ramdas). If m is larger than that, it bets nothing. It never risks more than
+        `_ADJUSTED_STAKE` of its capital.
         """
         variance = self._squares / (self._count + 1)
         assumed_mean = self.mean + math.sqrt(variance / (self._count + 1))
@@ -305,6 +310,8 @@ class _Gambler:
             if distance <= 0:
                 bets.append(0.0)
                 continue
+            # A bet b lets the logarithm of the capital grow by about
+            # b * distance - b**2 * (variance + distance**2) / 2, which is largest for this b.
             fastest_bet = distance / (variance + distance * distance)
             # The smallest observation is -beyond: a bet loses at most bet * (m + beyond).
             largest_bet = _ADJUSTED_STAKE / (m + self._beyond)
@@ -371,7 +378,8 @@ def mean_of(values: Sequence[float]) -> Mean:
     count = len(values)
     mean = math.fsum(values) / count
     squares = math.fsum([(value - mean) ** 2 for value in values])
-    return Mean(mean, math.sqrt(squares / (count - 1) / count), count - 1)
+    variance = squares / (count - 1)  # of one observation
+    return Mean(mean, error=math.sqrt(variance / count), degrees=count - 1)
 
 
 def difference(first: Mean, second: Mean) -> Mean:

@@ -214,8 +214,9 @@ class Ranking:
             upper_ratio = (high - mean) / (self._margin - mean)
             lower_ratio = (mean - low) / (self._margin + mean)
             ratio = min(ratio, max(upper_ratio, lower_ratio))
-        # That takes ratio**2 times as many rounds, of `bots` games each, as were played already.
-        return max(1, round(self.rounds * self.bots * (ratio**2 - 1)))
+        # That takes ratio**2 times as many games as were played already; these are not missing.
+        played_games = self.rounds * self.bots  # a round has as many games as there are bots
+        return max(1, round(played_games * (ratio**2 - 1)))
 
 
 # The games

@@ -80,7 +80,7 @@ class Range(NamedTuple):
         width = self.high - self.low
         exact = self.low + place * width
         if self.whole:
-            return math.floor(exact + 0.5)
+            return math.floor(exact + 0.5)  # halves up; `round` would round them to even numbers
         decimal_digits = _DIGITS - math.floor(math.log10(width))
         return min(self.high, max(self.low, round(exact, decimal_digits)))
 
@@ -178,14 +178,16 @@ class Spsa:
             tried_values += [first[name], second[name]]
             differences.append((first[name] - second[name]) / width)
             leads.append(lead)
+        # The slope of the line through 0 with the least squared residuals
         sum_of_squares = sum(difference * difference for difference in differences)
         slope = sum(map(mul, differences, leads)) / sum_of_squares
-        residuals = sum(
+        squared_residuals = sum(
             (lead - slope * difference) ** 2
             for difference, lead in zip(differences, leads, strict=True)
         )
+        # Its variance is that of a residual, divided by the sum of the squared differences.
         degrees_of_freedom = max(1, len(leads) - 1)
-        error = SURE * math.sqrt(residuals / sum_of_squares / degrees_of_freedom)
+        error = SURE * math.sqrt(squared_residuals / sum_of_squares / degrees_of_freedom)
         return TriedRange(name, min(tried_values), max(tried_values), worth=slope, error=error)
 
     def _values(self, place: Sequence[float]) -> Values:
@@ -208,8 +210,10 @@ class Spsa:
         for row, bounds in enumerate(self.ranges, 1):
             # The signs of a number within a group are a row of a Hadamard matrix: two numbers move
             # the same way in half of the steps, so that the effect of one cancels for the other.
-            hadamard_sign = (-1) ** (row & step_in_group).bit_count()
-            random_sign = 2 * random_stream.uniform(2) - 1
+            # An entry of the matrix is -1 if the two indices have an odd number of common 1 bits.
+            common_bits = (row & step_in_group).bit_count()
+            hadamard_sign = (-1) ** common_bits
+            random_sign = 2 * random_stream.uniform(2) - 1  # -1 or 1
             # The two settings of a whole number must differ by at least 1, also when rounded.
             shortest = 0.5001 / (bounds.high - bounds.low) if bounds.whole else 0.0
             moves.append(random_sign * hadamard_sign * min(0.5, max(distance, shortest)))
