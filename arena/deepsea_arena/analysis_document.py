@@ -302,14 +302,15 @@ class AnalysisDocument(SettingsDocument):
         Raises DocumentError if the document is that of another game, or names a decision or a seat
         that the game does not have.
         """
-        game = self.games[0]
+        game = self.games[0]  # this kind of document has exactly one game
         seats, decisions = len(record.seats), len(record.decisions)
         is_same_game = game.game_id == record.game_id and game.commitment == record.commitment
-        fits = all(row.decision < decisions for row in game.decisions) and all(
-            len(row.luck) == seats and (row.seat is None or row.seat < seats)
-            for row in game.chances
-        )
-        if not (is_same_game and fits):
+        has_decisions = all(row.decision < decisions for row in game.decisions)
+        has_luck_of_all_seats = all(len(row.luck) == seats for row in game.chances)
+        # A reveal of values belongs to no seat.
+        seats_of_rolls = [row.seat for row in game.chances if row.seat is not None]
+        has_seats = all(seat < seats for seat in seats_of_rolls)
+        if not (is_same_game and has_decisions and has_luck_of_all_seats and has_seats):
             raise DocumentError("this is the analysis of another game - at `$.games[0]`")
         return GameAnalysis(
             name=game.record,

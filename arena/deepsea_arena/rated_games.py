@@ -431,6 +431,7 @@ class RunningBots:
         """End a bot in the background, so that games go on meanwhile."""
         running = self._bots.pop(key)
         ending = asyncio.ensure_future(running.pool.__aexit__(None, None, None))
+        # The set has the bots that are ending now; each is removed from it once it has ended.
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 

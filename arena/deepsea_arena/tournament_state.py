@@ -479,9 +479,11 @@ class Race:
         return self.left[0] if self.top == 1 and len(self.left) == 1 else None
 
     def add(self, games: Sequence[Sequence[SeatResult]]) -> None:
-        """Count the games of a rotation, in which every bot of a table has every seat once.
+        """Count the games of a rotation, and let the bots leave that can no longer win.
 
-        Then the bots leave that are surely worse than `top` others, until the final is decided.
+        These are the bots than which `top` others are surely better. As soon as so many have left
+        that the final is decided, no further bot leaves. In a rotation every bot of a table has
+        every seat once.
         """
         self.games += len(games)
         for score in scores(games):
@@ -490,9 +492,11 @@ class Race:
             self._compare(first_bot, second_bot)
         beaten_bots = [bot for bot in self.left if len(self._better[bot]) >= self.top]
         for bot in beaten_bots:
-            if not self.decided:
-                lead, best = max((self._lead(other, bot), other) for other in self._better[bot])
-                self._leave(Leaver(bot, self.games, best, lead))
+            if self.decided:  # perhaps since the bot before this one left
+                break
+            leads = [(self._lead(other, bot), other) for other in self._better[bot]]
+            lead, best_bot = max(leads)  # the largest lead; of equal ones the higher bot id
+            self._leave(Leaver(bot, after_games=self.games, behind=best_bot, lead=lead))
 
     def _compare(self, first_bot: int, second_bot: int) -> None:
         """Compare two bots by their next rotations, and note which is surely better, if any.
@@ -514,7 +518,7 @@ class Race:
     def take_out(self, bots: Collection[int]) -> None:
         """Let the bots leave that were taken out of the ladder."""
         for bot in [bot for bot in self.left if bot in bots]:
-            self._leave(Leaver(bot, self.games))
+            self._leave(Leaver(bot, after_games=self.games))
 
     def _leave(self, leaver: Leaver[int]) -> None:
         """Move a bot from those that are left to those that left."""

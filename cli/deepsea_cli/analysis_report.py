@@ -199,7 +199,7 @@ def _with_error(estimate: Estimate, digits: int = 3) -> str:
 
 
 def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
-    """Print the tables of a game: what each seat lost, and its luck if that was measured."""
+    """Print what each seat of a game lost, and in a second table its luck, if it was measured."""
     letters = [SEAT_LETTERS[row.seat] for row in rows]
     results = [f"{row.result:.2f}" for row in rows]
     grid(
@@ -209,23 +209,36 @@ def _print_seats(rows: Sequence[SeatSums], settings: AnalysisSettings) -> None:
         Column("result", results),
     )
     if settings.luck:
-        lucks = [row.luck for row in rows]  # None for a seat whose luck was not measured
-        own_dice = [None if luck is None else luck.own_dice for luck in lucks]
-        other_dice = [None if luck is None else luck.other_dice for luck in lucks]
-        values = [None if luck is None else luck.values for luck in lucks]
         click.echo()
+        luck_rows = [_luck_cells(row) for row in rows]
         grid(
             Column("luck", letters),
-            Column("own dice", list(map(_signed_mean, own_dice))),
-            Column("others' dice", list(map(_signed_mean, other_dice))),
-            Column("values", list(map(_signed_mean, values))),
+            Column("own dice", [own_dice for own_dice, _, _, _ in luck_rows]),
+            Column("others' dice", [other_dice for _, other_dice, _, _ in luck_rows]),
+            Column("values", [values for _, _, values, _ in luck_rows]),
             Column("result", results),
-            Column("without luck", [_with_error(row.adjusted, 2) for row in rows if row.adjusted]),
+            Column("without luck", [without_luck for _, _, _, without_luck in luck_rows]),
         )
 
 
-def _signed_mean(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.mean:+.2f}"
+def _luck_cells(row: SeatSums) -> tuple[str, str, str, str]:
+    """Return a seat's luck by own dice, others' dice and values, and its result without luck.
+
+    They are dashes if luck was not measured.
+    """
+    luck, without_luck = row.luck, row.adjusted
+    if luck is None or without_luck is None:
+        return "-", "-", "-", "-"
+    return (
+        _signed_mean(luck.own_dice),
+        _signed_mean(luck.other_dice),
+        _signed_mean(luck.values),
+        _with_error(without_luck, 2),
+    )
+
+
+def _signed_mean(estimate: Estimate) -> str:
+    return f"{estimate.mean:+.2f}"
 
 
 def _print_luck(analysis: GameAnalysis, threshold: float) -> None:

@@ -575,27 +575,27 @@ def _print_verdict(run: _Run, bot: str, rival: _Rival | None, versions: Versions
         f"between {low:+.2f} and {high:+.2f} (1: first of the table, 0: last)"
     )
     if outcome.verdict == "B" and rival.is_best and best is not None:
-        _print_way_back(run.settings.bots[0], best.program, bot)
+        _print_restore_command(run.settings.bots[0], best.program, bot)
     elif outcome.verdict is None:
         echo("  to play on until it is decided:")
         print_command("deepsea-referee", "compare", bot, rival.argument, "--until-decided")
 
 
-def _print_way_back(mine: BotSpec, program: Path, bot: str) -> None:
-    """Print the command that replaces the bot's files by those of its best version.
-
-    program  folder with the files of the best version
-    bot      argument that names the bot now
+def _print_restore_command(bot: BotSpec, best_files: Path, argument: str) -> None:
+    """Print the command that replaces the files of the author's bot by those of its best version.
 
     Nothing is printed for a bot that is neither a single file nor a folder.
+
+    best_files  folder with the files of the best version
+    argument    the bot as the author typed it: its path, and its parameters if it has some
     """
     from deepsea_bundle.program import SINGLE
 
-    path_of_bot = bot.removesuffix(mine.parameters)
-    if mine.single:
-        copy_command = ["cp", str(program / SINGLE), path_of_bot]
-    elif mine.source is not None and mine.source.is_dir():
-        copy_command = ["cp", "-r", f"{program}/.", path_of_bot]
+    bot_path = argument.removesuffix(bot.parameters)
+    if bot.single:
+        copy_command = ["cp", str(best_files / SINGLE), bot_path]
+    elif bot.source is not None and bot.source.is_dir():
+        copy_command = ["cp", "-r", f"{best_files}/.", bot_path]
     else:
         return
     echo("  to go back to it:")

@@ -49,28 +49,32 @@ LARGEST_NUMBER = 10**12
 
 
 def with_options(
-    kind: type[_Options],
+    options_class: type[_Options],
 ) -> Callable[[Callable[[_Options], None]], Callable[..., None]]:
     """Return a decorator for a command that takes all its options as one object of a dataclass.
 
     Each field of the dataclass is an option or an argument of the same name, made by one of the
     functions below. Help lists the options in the order of the fields.
 
-    kind  the dataclass
+    options_class  the dataclass
     """
 
     def add_options(command: Callable[[_Options], None]) -> Callable[..., None]:
-        """Return a function for click that calls `command` with an object of the dataclass."""
+        """Return a function for click, which has the options of the dataclass `options_class`.
+
+        Click passes it the value of each option; it calls `command` with one object of them all.
+        """
 
         @wraps(command)
         def call_command(**values: Any) -> None:
-            command(_options_from(kind, values))
+            command(_options_from(options_class, values))
 
-        decorated: Callable[..., None] = call_command
-        # Help lists the option that was added last first, so they are added in reverse order.
-        for add_option in reversed(list(_decorators(kind))):
-            decorated = add_option(decorated)
-        return decorated
+        function_with_options: Callable[..., None] = call_command
+        decorators = list(_click_decorators(options_class))  # in the order of the fields
+        # Click lists the option that was added last first, so they are added in reverse order.
+        for decorate in reversed(decorators):
+            function_with_options = decorate(function_with_options)
+        return function_with_options
 
     return add_options
 
@@ -108,7 +112,7 @@ def group(kind: type[Any]) -> Any:
     return field(metadata={"group": kind})
 
 
-def _decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
+def _click_decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
     """Yield the click decorators for all fields of a dataclass of options.
 
     The functions `group`, `shared`, `option` and `argument` made the fields: their metadata says
@@ -117,7 +121,7 @@ def _decorators(kind: type[Any]) -> Iterator[Callable[[Any], Any]]:
     for option_field in fields(kind):
         metadata = option_field.metadata
         if "group" in metadata:  # the field is an object of another such dataclass
-            yield from _decorators(metadata["group"])
+            yield from _click_decorators(metadata["group"])
         elif "decorators" in metadata:
             yield from metadata["decorators"]
         elif metadata["make"] is click.argument:

@@ -376,7 +376,12 @@ def refold(
 
 
 def _print_rating_check(check: RatingCheck, *, with_records: bool) -> None:
-    """Print if a season's stored ratings are those of its games, and every difference."""
+    """Print the result of comparing a season's stored ratings with those computed from its games.
+
+    If they differ, every difference gets a line.
+
+    with_records  True if every record was played again, too
+    """
     if check.sound:
         records = ", every record played again" if with_records else ""
         games = count(check.games, "game")
@@ -393,14 +398,17 @@ def _agrees(audit: Audit) -> bool:
 
 
 def _print_audit(season: str, audit: Audit) -> None:
-    """Print if the package `trueskill` computes the same ratings from a season's games.
+    """Print the result of comparing a season's ratings with those of the package `trueskill`.
 
-    The largest difference is printed, with the game after which it was seen.
+    The line has the number of rated games, says if the ratings agree up to rounding, and names the
+    largest difference.
     """
     difference = f"{audit.difference:.1e}"
-    if audit.sequence:  # the number of that game; 0 without games
-        difference += f" after game {audit.sequence}"
+    number_of_game = audit.sequence  # after this game the difference was largest; 0 for none
+    if number_of_game:
+        difference += f" after game {number_of_game}"
     agreement = "as" if _agrees(audit) else "not as"
+    # Up to TOLERANCE, a difference can come from the rounding of floating-point numbers alone.
     echo(
         f"season {season}: {count(audit.games, 'game')}, {agreement} the package trueskill rates "
         f"them; largest difference {difference}, rounding explains {TOLERANCE:.0e}"
