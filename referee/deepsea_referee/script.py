@@ -126,32 +126,45 @@ def run_comparison(
     return games.comparison
 
 
-_with_grpc: set[int] = set()
+_grpc_process_ids: set[int] = set()
 """The ids of processes that have started gRPC: this process, or one from which it was forked."""
 
 
-def _play(play: Callable[[], T], in_process: bool) -> T:
-    """Call `play`, which plays games, and return its result.
+def _play(play_games: Callable[[], T], in_process: bool) -> T:
+    """Call `play_games` where it can have an event loop of its own, and return its result.
 
-    In a thread with an event loop, such as that of a notebook, another thread makes the call, since
-    `play` needs a loop of its own. Raises UserError if bots would play as processes in a process
-    that was forked after gRPC had started.
+    A thread has at most one running loop. If this thread has one already, as in a notebook, another
+    thread makes the call. Raises UserError if gRPC cannot be used, unless `in_process` is True.
 
     in_process  True if the bots are called in this process, without gRPC
     """
     if not in_process:
-        # The set was copied by a fork if it has the id of another process, in which gRPC started.
-        if _with_grpc - {os.getpid()}:
-            raise UserError(
-                "bots played as processes before this process was forked, and gRPC does not go on "
-                "after a fork: make the pool with multiprocessing.get_context('spawn')"
-            )
-        _with_grpc.add(os.getpid())
+        _check_grpc_is_usable()
+    return run_apart(play_games) if _has_event_loop() else play_games()
+
+
+def _check_grpc_is_usable() -> None:
+    """Raise UserError if gRPC was started before this process was forked; it cannot go on then.
+
+    Otherwise note that this process starts gRPC now.
+    """
+    # A fork copies the set: so an id of another process is that of a parent that started gRPC.
+    process_id = os.getpid()
+    if _grpc_process_ids - {process_id}:
+        raise UserError(
+            "bots played as processes before this process was forked, and gRPC does not go on "
+            "after a fork: make the pool with multiprocessing.get_context('spawn')"
+        )
+    _grpc_process_ids.add(process_id)
+
+
+def _has_event_loop() -> bool:
+    """Return True if an event loop is running in this thread."""
     try:
         asyncio.get_running_loop()
-    except RuntimeError:
-        return play()
-    return run_apart(play)
+    except RuntimeError:  # raised if there is none
+        return False
+    return True
 
 
 def _hosting(isolation: IsolationLevel, in_process: bool) -> Hosting:

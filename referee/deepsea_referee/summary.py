@@ -177,7 +177,7 @@ def _middle(us: int) -> int:
     wider buckets.
     """
     other_digits = us.bit_length() - _BITS
-    bucket_start = us >> other_digits << other_digits  # the other digits become 0
+    bucket_start = (us >> other_digits) << other_digits  # the other digits become 0
     bucket_width = 1 << other_digits
     return bucket_start + bucket_width // 2
 

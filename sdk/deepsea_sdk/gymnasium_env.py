@@ -145,8 +145,11 @@ class _ActionNumberPolicy(Policy):
         return takes
 
     def drop(self, batch: Batch, turn: Turn) -> Array:
-        """Return the slots that the divers drop; numbers below the drops become -1, to leave."""
-        return np.maximum(self.choose(batch, turn, SEARCH).astype(np.int64) - len(WORDS), -1)
+        """Return for each diver the slot of the unit that it drops; -1 to leave."""
+        numbers = self.choose(batch, turn, SEARCH).astype(np.int64)
+        # The actions that are words come first, then a drop for each slot. Here the only legal word
+        # is to leave: its number, less the count of words, is below 0.
+        return np.maximum(numbers - len(WORDS), -1)
 
 
 class _LearnerPolicy(_ActionNumberPolicy):
@@ -249,7 +252,7 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
             policies_by_name[opponent] if isinstance(opponent, str) else opponent
             for opponent in self._opponents
         ]
-        # Policy 0 is the learners'. `_begin` fills in the policy of each game and seat.
+        # Policy 0 plays the learner of each game. `_begin` fills in the policy of each seat.
         policy_numbers = np.zeros((self.num_envs, self.players), int)
         self._policy = BySeat([self._learners, *opponents], policy_numbers)
         self._dice = RandomDice(rng)

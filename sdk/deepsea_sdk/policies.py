@@ -232,9 +232,10 @@ HomeChances: TypeAlias = tuple[tuple[tuple[float, ...], ...], ...]
 
 @cache
 def home_chances() -> HomeChances:
-    """Return the table of `home_chance`, as `table[load][turns][distance]`.
+    """Return the chances that a diver comes home, as `table[load][turns][distance]`.
 
-    It has an entry for all loads, turns and distances that occur in games.
+    It has an entry for each number of carried units, of turns that are left, and of spaces to the
+    submarine that can occur in a game.
     """
     table = []
     for load in range(_HEAVIEST + 1):

@@ -392,7 +392,9 @@ def _improved_spread(spread: float, points: Array, final_scores: Array) -> float
     # A seat's 0.5 against itself does not count.
     predicted = (ahead.sum(axis=2) - 0.5) / rivals
     residual = final_scores - predicted
-    slope = (ahead * (1 - ahead) * leads).sum(axis=2) / rivals  # of `predicted`, by the steepness
+    # The derivative of `predicted` by the steepness; that of the logistic curve f is f * (1 - f).
+    slope = (ahead * (1 - ahead) * leads).sum(axis=2) / rivals
+    # A whole step would be the one that makes the squared residuals least, if the slope stayed.
     steepness += 0.1 * (residual * slope).sum() / max((slope * slope).sum(), 1e-6)
     # Even after a round of odd games a spread stays between 1.7 and 33 points.
     return float(1 / np.clip(steepness, 0.03, 0.6))
@@ -447,9 +449,10 @@ def _adam_step(progress: Progress, inputs: Array, targets: Array, learning_rate:
 def _gradients(
     layers: Sequence[tuple[Array, Array]], inputs: Array, targets: Array
 ) -> tuple[list[Array], float]:
-    """Return the gradients of the squared error, by backpropagation, and the mean squared error.
+    """Return the gradients of half the mean squared error, and the mean squared error itself.
 
-    The gradients are those of each matrix and bias, in the order of the layers.
+    The gradients, computed by backpropagation, are those of each matrix and bias, in the order of
+    the layers.
     """
     # Forwards: the inputs of each layer. All layers but the last one make negative values 0.
     layer_inputs = [inputs]
@@ -458,7 +461,7 @@ def _gradients(
     last_matrix, last_bias = layers[-1]
     outputs = (layer_inputs[-1] @ last_matrix + last_bias)[:, 0]
     error = outputs - targets
-    # Backwards: `slope` is that of the error by the outputs of the layer.
+    # Backwards: `slope` is that of half the mean squared error by the outputs of the layer.
     slope = error[:, None] / F32(len(targets))
     gradients: list[Array] = []
     for (matrix, _), layer_input in zip(reversed(layers), reversed(layer_inputs), strict=True):

@@ -201,14 +201,17 @@ def last_link(connection: Connection, season_id: int) -> LastLink:
 
 
 def add_link(connection: Connection, season_id: int, last: LastLink, line: Line) -> str:
-    """Add a link with the line of an attempt at a game to a season's chain; return the new head.
+    """Append an attempt at a game to the hash chain of its season, and return the chain's new head.
 
-    If the attempt had a result, the season's number of played games increases, too.
+    A head is a digest over an attempt's line and the head before, so that no earlier line can be
+    changed unnoticed. If the attempt had a result, the season has one more played game.
 
-    last  the last link so far
+    last  the last link of the chain so far
+    line  the facts of the attempt
     """
     head = next_head(last.head, line)
     has_result = line["ended"] == "done"
+    # The row of the season has the place and the head of the last link, and the number of games.
     values = {
         "season": season_id,
         "new_place": last.place + 1,

@@ -278,13 +278,16 @@ _NUMBER_OF_GAMES = select(func.count()).where(_games.c.season_id == _seasons.c.i
 
 
 def count_sums(connection: Connection, season: StoredSeason) -> None:
-    """Replace all sums of a season by those computed from its games."""
+    """Compute all sums of a season anew from its stored games, and replace the stored sums."""
     is_season = _seasons.c.id == season.id
+    # The number of games is a subquery, which counts the stored games of the row to update.
     connection.execute(update(_seasons).where(is_season).values(games=_NUMBER_OF_GAMES))
-    for table, sums in _SUMS_OF_SEASON.items():
+    for table, query in _SUMS_OF_SEASON.items():
         connection.execute(delete(table).where(table.c.season_id == season.id))
-        rows = insert(table).from_select(list(table.columns), sums.order_by(None))
-        connection.execute(rows, {"season": season.id})
+        unordered_query = query.order_by(None)  # rows to insert need no order
+        insertion = insert(table).from_select(list(table.columns), unordered_query)
+        # Each of these queries has the parameter `season`.
+        connection.execute(insertion, {"season": season.id})
 
 
 def sum_differences(connection: Connection, season: StoredSeason) -> Iterator[str]:

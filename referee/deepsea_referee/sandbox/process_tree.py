@@ -149,8 +149,10 @@ def tree(root: int) -> list[int]:
 
 def _own_cpu_ns(pid: int) -> int:
     """Return the CPU time of a process without its children. Raises OSError if it has ended."""
-    # The number of the CPU clock of a whole process: see clock_getcpuclockid(3).
-    return time.clock_gettime_ns(((~pid) << 3) | 2)
+    # Linux numbers the CPU clocks of processes so (see clock_getcpuclockid(3)): the lowest three
+    # bits say which clock it is, 2 for the time on a CPU, and those above are the inverted pid.
+    clock_id = ((~pid) << 3) | 2
+    return time.clock_gettime_ns(clock_id)
 
 
 def cpu_us(pid: int) -> int:

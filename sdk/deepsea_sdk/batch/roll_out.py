@@ -298,8 +298,9 @@ def put(batch: Batch, games: Array, state: GameState) -> None:
     batch.out[games] = state.players - len(state.home_order)
     batch.breath[games] = sum(map(len, state.cargo))
     batch.last[games] = len(state.trail) - 1
-    # As `next_seats` reads it: 8 × the bits of the seats at home
-    batch.homes[games] = 8 * sum(1 << seat for seat in state.home_order)
+    # `homes` is 8 × the bits of the seats at home, as the index of `next_seats` needs it.
+    home_bits = sum(1 << seat for seat in state.home_order)
+    batch.homes[games] = 8 * home_bits
     batch.taken[games] = taken_bits(len(state.trail) - 1, state.place)
     batch.trail[games] = trail
     batch.values[games] = state.values[1:]
@@ -371,9 +372,9 @@ def state_of(
         for diver in divers
     ]
     # In a bank of the engine, the chips of earlier dives come first.
-    earlier = int(batch.banked_earlier[game])
+    banked_earlier = set(_chips(int(batch.banked_earlier[game])))
     banks = [_chips(int(bank)) for bank in batch.bank[divers]]
-    earlier_chips = [[chip for chip in bank if earlier >> chip - 1 & 1] for bank in banks]
+    earlier_chips = [[chip for chip in bank if chip in banked_earlier] for bank in banks]
     state.bank = [
         (*earlier_of_seat, *(chip for chip in bank if chip not in earlier_of_seat))
         for earlier_of_seat, bank in zip(earlier_chips, banks, strict=True)
@@ -387,8 +388,8 @@ def state_of(
 
 
 def _chips(bits: int) -> tuple[int, ...]:
-    """Return the chips whose bits are set, by their ids."""
-    return tuple([chip for chip in CHIPS if bits >> chip - 1 & 1])
+    """Return the ids of the chips whose bits are set; chip 1 is the lowest bit."""
+    return tuple([chip for chip in CHIPS if (bits >> (chip - 1)) & 1])
 
 
 _SUMS = np.array([d1 + d2 for d1 in FACES for d2 in FACES], np.int8)

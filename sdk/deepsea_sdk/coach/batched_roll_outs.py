@@ -134,8 +134,10 @@ def _deals(trials: Trials, digests: Sequence[bytes]) -> Array:
         # Shuffle each row as `View.sample` does: swap the last place with a random one up to it,
         # then the place before, and so on.
         for last in range(dealt.shape[1] - 1, 0, -1):
-            # A draw / 2**32 is from 0 to 1, so this is a place from 0 to `last`.
-            chosen = (next(draws) * np.uint64(last + 1) >> np.uint64(32)).astype(np.int64)
+            # A draw / 2**32 is from 0 up to, but not including, 1. Times last + 1, rounded down, it
+            # is a place from 0 to `last`; the shift by 32 bits divides by 2**32.
+            draw = next(draws)
+            chosen = ((draw * np.uint64(last + 1)) >> np.uint64(32)).astype(np.int64)
             last_values = dealt[:, last].copy()
             dealt[:, last] = dealt[rows, chosen]
             dealt[rows, chosen] = last_values

@@ -41,19 +41,21 @@ def varint(number: int) -> bytes:
     Each byte has seven bits of the number, the lowest bits first. The eighth bit is set in each
     byte but the last one.
     """
-    # Numbers of up to three bytes, nearly all, are written without a recursion.
+    # Nearly all numbers have up to three bytes, 7, 14 or 21 bits, and need no recursion.
+    # `& 0x7F` takes the lowest seven bits, and `| 0x80` sets the eighth: more bytes follow.
     if number < 0x80:
         return _ONE_BYTE[number]
     if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
+        return bytes(((number & 0x7F) | 0x80, number >> 7))
     if number < 0x20_0000:
-        return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
-    return bytes((number & 0x7F | 0x80,)) + varint(number >> 7)
+        return bytes(((number & 0x7F) | 0x80, ((number >> 7) & 0x7F) | 0x80, number >> 14))
+    return bytes(((number & 0x7F) | 0x80,)) + varint(number >> 7)
 
 
 def tag(message: Descriptor, field: str, wire_type: int = _NESTED) -> bytes:
     """Return the bytes with which a field of a message begins: its number and its wire type."""
-    return varint(message.fields_by_name[field].number << 3 | wire_type)
+    field_number = message.fields_by_name[field].number
+    return varint((field_number << 3) | wire_type)  # the lowest three bits are the wire type
 
 
 def framed(tag: bytes, content: bytes) -> bytes:
