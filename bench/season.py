@@ -43,7 +43,7 @@ from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import Job, Rotation, StoredSeason
 from deepsea_ladder.pairing import RandomStream
 from deepsea_ladder.rating import Rating
-from deepsea_ladder.season import PairingSettings, Season
+from deepsea_ladder.season import PairingSettings, SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from figures import Row, at_most, beside, median, report
@@ -313,7 +313,7 @@ def real(folder: Path, bots: int, games: int) -> Iterator[Row]:
     main = "if __name__ =="
     noted = f'open({str(starts)!r}, "a").write("x")\n\n{main}'
     with Store.create(path) as store:
-        settings = Season(name=web_store.SEASON, isolation="process", clock="10s")
+        settings = SeasonSettings(name=web_store.SEASON, isolation="process", clock="10s")
         store.seasons.open(settings, seed_from_text("a season with real bots"))
         for author in range(bots):
             web_store.submit(store, author, f"# {author}\n{program.replace(main, noted)}")

@@ -19,7 +19,7 @@ from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model import AttemptEnd, BotVersion, Job, StoredSeason, TaskKind, TaskState
 from deepsea_ladder.pairing import RandomStream
 from deepsea_ladder.rating import RatingTotals, after_game, seat_results
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store, schema
 from deepsea_ladder.store.sums import count_sums, write_tallies
 from deepsea_rules import Fault, Game, GameRecord
@@ -41,7 +41,7 @@ _EPOCH_MS = 1_750_000_000_000
 def make(path: Path, bots: int, games: int, courses: int = COURSES) -> None:
     """Make a ladder at a path where none is; `courses` games are played for it."""
     with Store.create(path) as store:
-        season = store.seasons.open(Season(name=SEASON, seats=(SEATS,)), _SEED)
+        season = store.seasons.open(SeasonSettings(name=SEASON, seats=(SEATS,)), _SEED)
         versions = [_submitted(store, number) for number in range(bots)]
         maker = _Maker(season, versions, courses)
         for start in range(1, games + 1, _PORTION):
@@ -94,7 +94,7 @@ class _Course(NamedTuple):
     text: str
 
 
-def _course(season: Season, number: int) -> _Course:
+def _course(season: SeasonSettings, number: int) -> _Course:
     seed = game_seed(_SEED, number)
     game = Game(season.rules, SEATS, seed)
     chance = Stream(seed, "choices")

@@ -31,7 +31,7 @@ from deepsea_cli import main
 from deepsea_ladder import chain, season
 from deepsea_ladder.export import export_lines
 from deepsea_ladder.limits import USUAL_LIMITS
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee.summary import VoidGame
 from deepsea_rules import randomness
 from deepsea_rules.faults import FATAL, REMEDIES, Fault, FaultReport
@@ -456,7 +456,7 @@ def test_the_table_of_a_ladders_settings_is_that_of_the_code() -> None:
 @pytest.mark.parametrize("part", ["rating", "pairing"])
 def test_the_table_of_parameters_is_that_of_a_season(part: str) -> None:
     rows = table(section("docs/rating.md", "Parameters"))
-    settings = msgspec.to_builtins(getattr(Season("any"), part))
+    settings = msgspec.to_builtins(getattr(SeasonSettings("any"), part))
     assert [row[:2] for row in rows if row[0].startswith(f"`{part}.")] == [
         [f"`{part}.{name}`", written_in_toml(value)] for name, value in settings.items()
     ]
@@ -467,7 +467,7 @@ def written_in_toml(value: object) -> str:
 
 
 def test_the_module_of_a_season_names_every_setting() -> None:
-    for name, value in msgspec.to_builtins(Season("any")).items():
+    for name, value in msgspec.to_builtins(SeasonSettings("any")).items():
         for word in (name, *(value if isinstance(value, dict) and name != "rules" else ())):
             assert re.search(rf"\b{word}\b", season.__doc__ or ""), f"season.py: {word}"
 

@@ -22,7 +22,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import SubmissionRefusal
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee.bots.resolve import BotSpec, read_in_subprocess, sample, spec_of
 from deepsea_referee.errors import BotStartError, HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.match import MatchSettings, play_match
@@ -46,7 +46,7 @@ LONGEST_LOG = 10
 
 def play_admission(
     bundle: BotBundle,
-    seasons: Sequence[Season],
+    seasons: Sequence[SeasonSettings],
     on_game: Callable[[], object] = lambda: None,
 ) -> SubmissionRefusal | None:
     """Play a bot's admission games in each season.
@@ -57,13 +57,13 @@ def play_admission(
     return asyncio.run(_play(spec_of(bundle), seasons, on_game))
 
 
-def largest_admission(seasons: Sequence[Season]) -> int:
+def largest_admission(seasons: Sequence[SeasonSettings]) -> int:
     """Return how many games a bot plays that passes: three in each season."""
     return 3 * len(seasons)
 
 
 async def _play(
-    bot: BotSpec, seasons: Sequence[Season], on_game: Callable[[], object]
+    bot: BotSpec, seasons: Sequence[SeasonSettings], on_game: Callable[[], object]
 ) -> SubmissionRefusal | None:
     """Play three games in each season; see `play_admission`.
 
@@ -133,7 +133,7 @@ def _refusal(result: MatchResult, bot: int, fault: FaultReport, context: str) ->
     )
 
 
-def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
+def check_packages(bundle: BotBundle, seasons: Sequence[SeasonSettings]) -> None:
     """Raise SubmissionError if a bot needs packages that one of the seasons does not offer."""
     if bundle.requirements is None:
         return
@@ -156,7 +156,7 @@ def check_packages(bundle: BotBundle, seasons: Sequence[Season]) -> None:
         )
 
 
-def admission_seasons(store: Store) -> list[Season]:
+def admission_seasons(store: Store) -> list[SeasonSettings]:
     """Return the seasons in which a new bot plays its admission games: all that are open.
 
     If none is open, return the newest season that is not a tournament, since the bot may have been
@@ -170,7 +170,7 @@ def admission_seasons(store: Store) -> list[Season]:
     rated_seasons = [stored.settings for stored in seasons if stored.tournament is None]
     if rated_seasons:
         return [rated_seasons[-1]]
-    return [Season(name="main")]
+    return [SeasonSettings(name="main")]
 
 
 _ZIP_START = b"PK"
@@ -193,7 +193,7 @@ class PlayAdmission:
     """The task to play a bot's admission games in these seasons."""
 
     bundle: BotBundle
-    seasons: tuple[Season, ...]
+    seasons: tuple[SeasonSettings, ...]
 
 
 class AdmissionPlayed(NamedTuple):

@@ -52,7 +52,7 @@ from deepsea_ladder.model import (
     TaskKind,
     TaskState,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee.bots.resolve import READER_LIMITS
 from deepsea_referee.workers import LocalWorkers
 
@@ -105,7 +105,7 @@ def _accept_or_refusal(
     loop: TaskLoop[SubmissionLease],
     lease: SubmissionLease,
     bundle: BotBundle,
-    seasons: Sequence[Season],
+    seasons: Sequence[SeasonSettings],
 ) -> SubmissionRefusal | None:
     """Have a bot play its admission games, and accept it if it has played them without a fault.
 
@@ -182,7 +182,7 @@ def _worker_answer(
     )
 
 
-def _admission_seconds(seasons: Sequence[Season]) -> float:
+def _admission_seconds(seasons: Sequence[SeasonSettings]) -> float:
     """Return the timeout of all admission games of a bot, in seconds.
 
     In each season the bot plays one game at the largest table and two at the smallest one.

@@ -26,7 +26,7 @@ from deepsea_arena.tasks import FinishedGame, JobOutcome, is_shortage, outcome_o
 from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.errors import BundleError
 from deepsea_ladder.model import BotVersion, GameNote, Job, SeatLog
-from deepsea_ladder.season import BotLimits, Season
+from deepsea_ladder.season import BotLimits, SeasonSettings
 from deepsea_referee.bots.pool import BotPool, Slot
 from deepsea_referee.bots.process import BotProcess, Hosting
 from deepsea_referee.bots.resolve import BotSpec, unpacked_bot
@@ -200,7 +200,7 @@ class RatedGamePlayer:
             keys_and_pools.append((key, partial(self._pool, season, version, key)))
         return keys_and_pools
 
-    def _pool(self, season: Season, version: BotVersion, key: Hashable) -> BotPool:
+    def _pool(self, season: SeasonSettings, version: BotVersion, key: Hashable) -> BotPool:
         """Return a pool for a version's bot, which was perhaps read before."""
         bot = self._unstarted.pop(key, None) or self._bot(version)
         settings = hosting(season.isolation, season.limits)
@@ -212,7 +212,7 @@ class RatedGamePlayer:
             return bot_of(version, self._folders)
 
 
-def _bot_key(season: Season, version: BotVersion) -> Hashable:
+def _bot_key(season: SeasonSettings, version: BotVersion) -> Hashable:
     """Return the key of a version's running bot.
 
     Games whose bots have the same key can use the same process: its files, name and limits are the

@@ -19,7 +19,7 @@ from deepsea_arena.lease_owner import take_back
 from deepsea_ladder.accounts import MACHINE, Actor
 from deepsea_ladder.errors import NotOnLadder, StoreDamaged
 from deepsea_ladder.model import StoredSeason, Time, milliseconds, utc_time
-from deepsea_ladder.season import Isolation, Season
+from deepsea_ladder.season import Isolation, SeasonSettings
 from deepsea_referee.errors import UserError
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from deepsea_rules.time_control import TimeControl
@@ -165,7 +165,7 @@ def open_seasons(seasons: Sequence[StoredSeason]) -> list[StoredSeason]:
     return [season for season in seasons if season.closed_at is None and season.tournament is None]
 
 
-def season_settings(season: Season) -> Season:
+def checked_settings(season: SeasonSettings) -> SeasonSettings:
     """Return the settings of a season in the form in which it is opened for rated games.
 
     Seat A always begins, and the clock and the packages are checked and written in one way. Raises
@@ -212,7 +212,7 @@ def preset_of(name: str) -> RuleSet | None:
 
 def open_season(
     store: Store,
-    settings: Season,
+    settings: SeasonSettings,
     fresh: FreshSeed | None = None,
     submissions_until: datetime | None = None,
     by: Actor = MACHINE,

@@ -20,7 +20,7 @@ from typing import Any
 from deepsea_ladder.accounts import AuditKind
 from deepsea_ladder.errors import StoreUnavailable
 from deepsea_ladder.model import SeatLog
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee.errors import HostOutOfMemory, HostTooBusy, RefereeError
 from deepsea_referee.pauses import longest_wait_us
 from deepsea_referee.sandbox.interface import SandboxUnavailable
@@ -166,7 +166,7 @@ def _error_and_causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def game_seconds(season: Season, seats: int) -> float:
+def game_seconds(season: SeasonSettings, seats: int) -> float:
     """Return the timeout of a game in seconds: longer than any game by the season's clock takes.
 
     It allows for a busy host on which every decision takes its whole time, and for a bot that

@@ -25,7 +25,7 @@ from deepsea_arena.tasks import (
 )
 from deepsea_bundle.atomic import BotCache
 from deepsea_ladder.model import Job
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee import shared_match
 from deepsea_referee.bots.output import OutputPlan
@@ -168,7 +168,7 @@ class JobWorkers:
         return job, outcome
 
 
-MakePool = Callable[[Season, RunWatcher], JobWorkers]
+MakePool = Callable[[SeasonSettings, RunWatcher], JobWorkers]
 """Starts the workers for a season's games, and reports trouble with them to the watcher."""
 
 
@@ -178,7 +178,7 @@ def local_workers(store: Store, workers: int) -> MakePool:
     The processes get the files of bots from the store, through this process.
     """
 
-    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
+    def make(season: SeasonSettings, watcher: RunWatcher) -> JobWorkers:
         """Start the worker processes for the games of a season.
 
         If bots are timed less well for lack of control groups, report that. Raises
@@ -207,7 +207,7 @@ def cluster_workers(store: Store, address: str) -> MakePool:
     The workers get the files of bots from the store, through this process.
     """
 
-    def make(season: Season, watcher: RunWatcher) -> JobWorkers:
+    def make(season: SeasonSettings, watcher: RunWatcher) -> JobWorkers:
         """Connect to the workers that can play the games of a season; see `DaskWorkers`."""
         pool = dask_workers()(
             address,

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta, Struct
 
 from deepsea_ladder.rating import Rating, RatingTotals, SeatResult
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_rules.game import Decision
 from deepsea_rules.ruleset import RuleSet, preset
 
@@ -216,7 +216,7 @@ class RatedVersion(Struct, frozen=True):
     is_current: bool
     """True if this is the bot's newest version."""
 
-    def takes_part(self, season: Season) -> bool:
+    def takes_part(self, season: SeasonSettings) -> bool:
         """Return True if this version takes part in the season while it is open.
 
         Then it gets games, is listed in the standings, and counts for the certainty of their order.
@@ -338,7 +338,7 @@ class Job(Struct, frozen=True):
 
     id: int
     game_id: str
-    season: Season
+    season: SeasonSettings
     seed: bytes
     """The seed of this attempt."""
     seats: tuple[BotVersion, ...]
@@ -623,10 +623,13 @@ class GameFilter(Struct, frozen=True, kw_only=True):
 
 
 class StoredSeason(Struct, frozen=True):
-    """A season of the ladder: its settings, which never change, and its state when it was read."""
+    """A season of the ladder as the store has it: its settings, and its state when it was read.
+
+    The settings never change; the state, such as `closed_at`, `paused_at` and `head`, does.
+    """
 
     id: int
-    settings: Season
+    settings: SeasonSettings
     commitment: str
     """SHA-256 of the season's seed, in hex."""
     method: str
@@ -736,7 +739,7 @@ class PersonGame(Struct, frozen=True, kw_only=True):
 
     id: int
     game_id: str
-    season: Season
+    season: SeasonSettings
     """The season of the bots, which has their clock, isolation and limits."""
     author_id: int | None
     visitor: str | None
@@ -829,7 +832,7 @@ class ComparisonLease(Struct, frozen=True, kw_only=True):
     owner: str
     attempt: int
     """The number of the lease, from 1."""
-    season: Season
+    season: SeasonSettings
     versions: tuple[BotVersion, BotVersion]
     seed: str
     kept: tuple[bytes, ...]

@@ -114,8 +114,12 @@ class VerdictSettings(Struct, frozen=True, forbid_unknown_fields=True):
                 raise SeasonError(f"verdicts.panel names {quoted(name, 60)} twice")
 
 
-class Season(Struct, frozen=True, forbid_unknown_fields=True):
-    """All settings of a season."""
+class SeasonSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings of a season, which never change once it is open.
+
+    `StoredSeason` has them together with the season's state; `SeasonInfo` is what everybody may
+    know of both.
+    """
 
     name: str
     """The season's name, in lower-case letters, digits and hyphens; game ids begin with it."""
@@ -162,7 +166,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     def _refuse(self, reason: str) -> NoReturn:
         raise SeasonError(f"season {self.name}: {reason}")
 
-    def with_settings(self, changed: Mapping[str, Any]) -> Season:
+    def with_settings(self, changed: Mapping[str, Any]) -> SeasonSettings:
         """Return a copy of the season with some settings changed.
 
         changed  new values by the names of settings, such as `clock` and `limits.memory_mib`
@@ -183,7 +187,7 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.json.encode(asdict(self) | {"rules": rules}).decode()
 
     @classmethod
-    def from_json(cls, text: str) -> Season:
+    def from_json(cls, text: str) -> SeasonSettings:
         """Return the season that `to_json` wrote. Raises `SeasonError` for any other text."""
         try:
             data = msgspec.json.decode(text)
@@ -194,7 +198,9 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
     # TOML, as people write it
 
     @classmethod
-    def from_toml(cls, text: str, name: str | None = None, default: str | None = None) -> Season:
+    def from_toml(
+        cls, text: str, name: str | None = None, default: str | None = None
+    ) -> SeasonSettings:
         """Return the season of a TOML text; a setting that is missing has its default.
 
         name     the season's name, whatever the text says
@@ -212,17 +218,17 @@ class Season(Struct, frozen=True, forbid_unknown_fields=True):
         return cls.from_table(data)
 
     @classmethod
-    def from_table(cls, data: Mapping[str, Any]) -> Season:
+    def from_table(cls, data: Mapping[str, Any]) -> SeasonSettings:
         """Return the season of settings that were parsed from TOML. Raises `SeasonError`."""
         return _convert(data, _rules_from_toml)
 
 
 # msgspec builds its description of a type at first use, and a second thread that uses the type
 # meanwhile crashes the process. So each such type is used once when its module is imported.
-msgspec.json.Decoder(Season)
+msgspec.json.Decoder(SeasonSettings)
 
 
-def _convert(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> Season:
+def _convert(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> SeasonSettings:
     """Return the season of parsed settings. Raises `SeasonError` that names the wrong setting.
 
     data        the settings by name; one that is missing has its default
@@ -231,7 +237,7 @@ def _convert(data: Mapping[str, Any], read_rules: Callable[[Any], RuleSet]) -> S
     """
     settings_without_rules = {key: value for key, value in data.items() if key != "rules"}
     try:
-        season = msgspec.convert(settings_without_rules, Season)
+        season = msgspec.convert(settings_without_rules, SeasonSettings)
     except msgspec.ValidationError as error:
         raise SeasonError(_explain(str(error), data)) from None
     except RatingError as error:
@@ -267,7 +273,7 @@ def _explain(error: str, data: Mapping[str, Any]) -> str:
     if "missing" in problem:
         return "a season needs a name"  # the only setting without a default
     if "unknown field" in problem:
-        table = attrgetter(key)(Season("any")) if key else Season
+        table = attrgetter(key)(SeasonSettings("any")) if key else SeasonSettings
         known = table.__struct_fields__
         unknown = problem.split("`")[1]
         similar_names = difflib.get_close_matches(unknown, known, 1)

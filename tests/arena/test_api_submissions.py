@@ -22,7 +22,7 @@ from deepsea_arena.api.submissions import Archive
 from deepsea_ladder.accounts import Caller, Role, Scope
 from deepsea_ladder.limits import MIB
 from deepsea_ladder.model import BotState, LadderBot, SeatLog, SubmissionRefusal
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store, bots, schema
 from deepsea_ladder.store.bots import _bot_of_row
 from helpers import ladder
@@ -144,7 +144,7 @@ def test_a_header_that_makes_no_sense_is_refused_in_one_sentence(
 def test_no_bots_are_taken_from_afar_where_a_season_has_no_sandbox(
     service: LadderService, anna: LocalLadder
 ) -> None:
-    season = Season(name="open", isolation="process")
+    season = SeasonSettings(name="open", isolation="process")
     service.store.seasons.open(season, ladder.SEED)
     words = refused(RefusalKind.NOT_NOW, lambda: upload(anna, zipped("one")))
     assert words == (

@@ -15,7 +15,7 @@ import pytest
 
 from deepsea_arena.admission import AdmissionPlayed, PlayAdmission, ReadArchive, check_worker
 from deepsea_bundle.reader import BotBundle, read_bot
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee import workers
 from helpers.programs import opponent_in
 from helpers.submissions import zipped
@@ -113,7 +113,7 @@ def test_what_is_no_bot_is_refused_in_one_line(make: Callable[[], bytes], words:
 
 def test_admission_games_are_announced_one_by_one(tmp_path: Path) -> None:
     bundle = read_bot(opponent_in(tmp_path, "mine"))
-    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     link = Link()
     with check_worker(link) as perform:
         played = perform(PlayAdmission(bundle, (season,)))

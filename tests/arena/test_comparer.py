@@ -13,7 +13,7 @@ from deepsea_arena.rated_games import hosting
 from deepsea_arena.run_report import Stop, StopRequest
 from deepsea_arena.task_workers import BlockPlayed, play_on
 from deepsea_ladder.model import BotVersion, ComparisonLease, ComparisonStanding, TaskState
-from deepsea_ladder.season import Season, VerdictSettings
+from deepsea_ladder.season import SeasonSettings, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import resolve
 from deepsea_referee.workbench.blocks import read_block
@@ -154,7 +154,7 @@ def test_a_lease_that_another_runner_has_is_lost(site: Site) -> None:
 
 # The worker
 
-SEASON = Season(
+SEASON = SeasonSettings(
     "s1", seats=(2,), isolation="process", verdicts=VerdictSettings(margin=0.01, blocks=8)
 )
 

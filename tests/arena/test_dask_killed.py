@@ -22,7 +22,7 @@ import pytest
 
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder import options
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.game import GameRecord
 from helpers import ladder
@@ -78,7 +78,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     hang, pipe = tmp_path / "hang", tmp_path / "pipe"
     os.mkfifo(pipe)
     with Store.create(tmp_path / "ladder.db") as store:
-        season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+        season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("anna", "ben"):
             file = tmp_path / f"{name}.py"

@@ -241,7 +241,7 @@ TWO_THREADS = """
 import sys, threading
 from deepsea_arena.documents import convert, read_json
 from deepsea_arena.games import GamesPage
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 
 def read():
     try:
@@ -268,7 +268,7 @@ read()
     [
         """read_json(GamesPage, '{"games": [{}]}')""",
         "convert(GamesPage, {'games': [{}]})",
-        "Season.from_table({'name': 's', 'limits': {'processes': 8}, 'pairing': {}})",
+        "SeasonSettings.from_table({'name': 's', 'limits': {'processes': 8}, 'pairing': {}})",
     ],
 )
 def test_types_may_be_read_by_several_threads_from_the_beginning(read: str) -> None:

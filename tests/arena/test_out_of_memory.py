@@ -11,7 +11,7 @@ import pytest
 
 from deepsea_arena.admission import play_admission
 from deepsea_ladder.accounts import AuditKind
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee import match
 from deepsea_referee.bots.resolve import bundle_for_ladder
@@ -64,7 +64,7 @@ def test_a_bot_that_gets_no_cpu_in_its_check_is_checked_again(
     monkeypatch.setattr(match, "play_game", no_cpu)
     lines_bot(tmp_path, "short")
     bundle = bundle_for_ladder(str(tmp_path / "short"), None)
-    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     with pytest.raises(HostTooBusy, match="the game is void: the host was too busy") as raised:
         play_admission(bundle, (season,))
     assert raised.value.seat is not None
@@ -80,7 +80,7 @@ def test_a_bot_that_the_kernel_ends_for_want_of_memory_is_checked_again(
     """Refused before it had connected: "killed by SIGKILL"."""
     lines_bot(tmp_path, "short", **{moment: SHORT})
     bundle = bundle_for_ladder(str(tmp_path / "short"), None)
-    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     # The kernel may end the programs of other tests meanwhile.
     monkeypatch.setattr(process_tree, "oom_kills", lambda: 0)
     refusal = play_admission(bundle, (season,))

@@ -12,7 +12,7 @@ from msgspec import structs
 from deepsea_arena.task_workers import PlayedOn, Tables
 from deepsea_bundle.atomic import BotCache
 from deepsea_ladder.model import PersonGame, TaskState
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee import workers
 from deepsea_referee.errors import HostTooBusy
@@ -47,7 +47,7 @@ def CONTENTS(store: Store) -> None:  # noqa: N802
     for name in ("anna", "ben"):
         files = {"bot.toml": manifest, "bot.py": BOT + name.encode().join((b"# ", b"\n"))}
         store.bots.submit(name, f"{name}-senior", bundle_of(files, name))
-    season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+    season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
     store.seasons.open(season, ladder.SEED)
     new_game(store)
 

@@ -11,11 +11,11 @@ from sqlalchemy import update
 from deepsea_arena.bots import bot_profile
 from deepsea_arena.seasons import (
     Unfinished,
+    checked_settings,
     close_season,
     find_season,
     open_season,
     season_info,
-    season_settings,
     seat_a_begins,
     without_cgroups,
 )
@@ -24,7 +24,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_ladder.errors import StoreError
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.rating import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season
+from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings
 from deepsea_ladder.store import Store, schema
 from deepsea_referee.errors import UserError
 from deepsea_referee.sandbox import cgroup
@@ -44,16 +44,16 @@ def test_seat_a_begins_and_the_name_of_the_rules_says_so() -> None:
 
 
 def test_settings_have_a_clock_as_the_referee_writes_it() -> None:
-    base = Season("s2", rules=MANUAL, seats=(4, 2), clock="0.05s", isolation="process")
-    settings = season_settings(base)
+    base = SeasonSettings("s2", rules=MANUAL, seats=(4, 2), clock="0.05s", isolation="process")
+    settings = checked_settings(base)
     assert (settings.clock, settings.seats) == ("50ms", (2, 4))
     assert settings.rules.first_player == "seat_a"
     with pytest.raises(InvalidTimeControl):
-        season_settings(Season("s2", clock="soon"))
+        checked_settings(SeasonSettings("s2", clock="soon"))
 
 
 def test_options_change_what_they_name_and_nothing_else() -> None:
-    base = Season(
+    base = SeasonSettings(
         "s2",
         seats=(2, 3),
         packages=("Torch", "numpy"),
@@ -61,7 +61,7 @@ def test_options_change_what_they_name_and_nothing_else() -> None:
         pairing=PairingSettings(same_author=True, patience=2.0),
     )
     options = {"limits.processes": 100, "pairing.former_versions": True, "rating.beta": 8.0}
-    settings = season_settings(base.with_settings(options))
+    settings = checked_settings(base.with_settings(options))
     assert settings == replace(
         base,
         rules=seat_a_begins(MANUAL),
@@ -71,7 +71,7 @@ def test_options_change_what_they_name_and_nothing_else() -> None:
         pairing=PairingSettings(same_author=True, former_versions=True, patience=2.0),
     )
     with pytest.raises(BundleError, match=r"package 'numpy>2': write a name, or"):
-        season_settings(replace(base, packages=("numpy>2",)))
+        checked_settings(replace(base, packages=("numpy>2",)))
 
 
 def test_a_closed_season_lists_who_played_in_it_whatever_came_later(played: Store) -> None:
@@ -95,7 +95,7 @@ def test_former_versions_play_on_and_are_listed_where_the_season_says_so(store: 
         ladder.submit(store, "anna", f"try {number}")
     ladder.submit(store, "ben")
     pairing = PairingSettings(former_versions=True, same_author=True)
-    settings = season_settings(Season("s1", seats=(2,), pairing=pairing))
+    settings = checked_settings(SeasonSettings("s1", seats=(2,), pairing=pairing))
     opened = open_season(store, settings)
     assert (opened.former_versions, opened.same_author) == (True, True)
     season = store.seasons.get("s1")
@@ -122,7 +122,7 @@ def test_a_new_version_has_to_play_before_the_end_unless_former_ones_have_ranks(
 ) -> None:
     ladder.stocked(store, 2, (2,))
     pairing = PairingSettings(former_versions=former, provisional_games=0)
-    season = store.seasons.open(Season("s2", seats=(2,), pairing=pairing), ladder.SEED)
+    season = store.seasons.open(SeasonSettings("s2", seats=(2,), pairing=pairing), ladder.SEED)
     ladder.play_all(store, season, games=2)
     assert store.seasons.end_submissions("s2") == ([], 0)
     with store.database.write() as connection:

@@ -22,7 +22,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, read_bot
 from deepsea_ladder.errors import SubmissionError
 from deepsea_ladder.model import Submission, TaskState
-from deepsea_ladder.season import BotLimits, Season
+from deepsea_ladder.season import BotLimits, SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.sandbox.bubblewrap import Sandbox
 from deepsea_referee.sandbox.cgroup import Hierarchies
@@ -58,7 +58,7 @@ while (message := json.loads(input()))["type"] != "goodbye":
 def store(pattern: Path, tmp_path: Path) -> Iterator[Store]:
     """A ladder of trusted bots, two at a table."""
     with Store.open(shutil.copy(pattern, tmp_path / "ladder.db")) as store:
-        season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+        season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         store.seasons.open(season, ladder.SEED)
         yield store
 
@@ -89,7 +89,7 @@ def submit(
 
 
 def test_a_bot_plays_three_games_in_each_open_season(store: Store, tmp_path: Path) -> None:
-    store.seasons.open(Season(name="s2", seats=(2,), isolation="process"), ladder.SEED)
+    store.seasons.open(SeasonSettings(name="s2", seats=(2,), isolation="process"), ladder.SEED)
     games = Games(store)
     assert submit(store, "me", read_bot(speaks_lines(tmp_path)), games).state is ACCEPTED
     assert [seen for seen in games.seen if seen[1]] == [(played, 6) for played in range(7)]
@@ -140,7 +140,7 @@ def test_a_bot_that_needs_what_a_season_does_not_offer_is_refused_with_the_list(
     store.seasons.close("s1")
     offered = ("click", "numpy==1.26.4", "torch")
     store.seasons.open(
-        Season(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
+        SeasonSettings(name="s2", seats=(2,), isolation="process", packages=offered), ladder.SEED
     )
     found = submit(store, "me", bundle).found
     assert re.match(r"mine needs numpy>=2, .*numpy==1\.26\.4, torch", found)

@@ -17,7 +17,7 @@ from deepsea_bundle.errors import BundleError
 from deepsea_bundle.reader import BotBundle, bundle_of
 from deepsea_ladder.errors import LimitReached, StoreUnavailable
 from deepsea_ladder.model import Submission, SubmissionRefusal, TaskState
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.errors import HostTooBusy, RefereeError
 from deepsea_referee.workers import (
@@ -171,7 +171,7 @@ def test_a_name_that_became_somebody_elses_is_refused_without_games(site: Site) 
 
 def test_a_strangers_bot_does_not_meet_a_season_without_a_sandbox(site: Site) -> None:
     number = site.submit()
-    site.store.seasons.open(Season(name="open", isolation="process"), ladder.SEED)
+    site.store.seasons.open(SeasonSettings(name="open", isolation="process"), ladder.SEED)
     site.work.drain()
     done = site.now(number)
     assert done.found == "season open plays bots without a sandbox, so none are taken from afar"

@@ -18,7 +18,7 @@ from deepsea_arena.admission import play_admission
 from deepsea_arena.rated_games import hosting
 from deepsea_arena.task_workers import BlockPlayed, play_on
 from deepsea_ladder.model import BotVersion, ComparisonLease
-from deepsea_ladder.season import Season, VerdictSettings
+from deepsea_ladder.season import SeasonSettings, VerdictSettings
 from deepsea_referee.bots import pool as pools
 from deepsea_referee.bots.pool import BotPool
 from deepsea_referee.bots.resolve import bundle_for_ladder, resolve
@@ -187,7 +187,7 @@ run(Tired)
 
 @pytest.mark.parametrize("in_process", daily([True, False], [False]))
 def test_a_verdict_on_who_remembers_is_that_on_its_twin(tmp_path: Path, in_process: bool) -> None:
-    season = Season(
+    season = SeasonSettings(
         "s1", seats=(2,), isolation="process", clock="60m", verdicts=VerdictSettings(blocks=4)
     )
     versions = tuple(
@@ -218,7 +218,7 @@ def test_a_verdict_on_who_remembers_is_that_on_its_twin(tmp_path: Path, in_proce
 
 def test_who_remembers_meets_nothing_twice_in_admission(tmp_path: Path) -> None:
     bundle = bundle_for_ladder(str(bot_in(tmp_path, "suspicious")))
-    assert play_admission(bundle, [Season("s1", isolation="process", clock="60m")]) is None
+    assert play_admission(bundle, [SeasonSettings("s1", isolation="process", clock="60m")]) is None
 
 
 # The pool

@@ -25,7 +25,7 @@ from deepsea_ladder.model import (
     Presence,
     TaskState,
 )
-from deepsea_ladder.season import Season, VerdictSettings
+from deepsea_ladder.season import SeasonSettings, VerdictSettings
 from deepsea_referee import workers
 from deepsea_referee.bots.resolve import BotSpec, bundle_for_ladder, resolve
 from deepsea_referee.match import MatchSettings
@@ -50,7 +50,7 @@ with open({file!r}, "a") as file:
             print(json.dumps(answer), flush=True)
 """
 """Writes all that it can know into a file, and answers with default actions."""
-SEASON = Season(
+SEASON = SeasonSettings(
     "s1", seats=(2,), isolation="process", clock="60m", verdicts=VerdictSettings(blocks=1)
 )
 HOUR = TimeControl.parse("60m")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from helpers import ladder
 from helpers.commands import Done, Run
 from helpers.tiers import daily
@@ -95,7 +95,7 @@ def test_check_of_a_program_that_does_not_start(run: Run, tmp_path: Path) -> Non
 
 def test_submit(run: Run, boom: Path, tmp_path: Path, place: Path) -> None:
     with ladder.created(place) as store:
-        store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
+        store.seasons.open(SeasonSettings(name="s1", seats=(2,), isolation="process"), ladder.SEED)
     done = run("ladder", "submit", boom, "--author", "me")
     assert done.status == 1
     told_once(done, *FRAMES)

@@ -19,7 +19,7 @@ from deepsea_arena.seasons import seat_a_begins
 from deepsea_cli.ladder import options
 from deepsea_cli.output import Column, table
 from deepsea_ladder.rating import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season
+from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings
 from deepsea_ladder.store import Database, Store
 from deepsea_ladder.store.schema import REVISION
 from deepsea_rules.game import GameRecord, verify
@@ -480,7 +480,7 @@ def test_versions_of_a_bot_that_play_at_one_table_are_told_apart(
     with ladder.created(place) as store:
         for number in range(2):
             ladder.submit(store, "anna", f"try {number}")
-        season = store.seasons.open(Season("s1", seats=(2,), pairing=pairing), ladder.SEED)
+        season = store.seasons.open(SeasonSettings("s1", seats=(2,), pairing=pairing), ladder.SEED)
         first, second = (version.id for version in store.bots.versions("anna"))
         store.jobs.add(season, ladder.rotations([first, second], 2))
         ladder.play_all(store, season)

@@ -32,7 +32,7 @@ from deepsea_bundle.atomic import BotCache
 from deepsea_bundle.reader import read_bot
 from deepsea_cli.ladder.run import RunOutput, print_result
 from deepsea_ladder.model import GameNote, Job, SeatLog, TaskState
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.process import Hosting
 from deepsea_referee.errors import HostTooBusy
@@ -47,7 +47,7 @@ from helpers.programs import nothing_left_behind, opponent_in, program_in
 from helpers.remembering import SUSPICIOUS
 from helpers.tools import require
 
-TRUSTED = Season(name="main", isolation="process")
+TRUSTED = SeasonSettings(name="main", isolation="process")
 PATIENT = "10s+60s"
 """A clock that no machine is too slow for."""
 
@@ -85,7 +85,7 @@ def place(place: Path, pattern: Path) -> Path:
     """A ladder of trusted bots, two at a table, without bots yet."""
     shutil.copy(pattern, place)
     with Store.open(place) as store:
-        season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
+        season = SeasonSettings(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
     return place
 
@@ -142,7 +142,7 @@ def test_a_worker_whose_folders_a_cleaner_has_removed_leaves_its_games_to_anothe
     isolation: Literal["process", "sandbox"], place: Path, tmp_path: Path
 ) -> None:
     """Bots read their own files in each game."""
-    season = Season(name="main", isolation=isolation)
+    season = SeasonSettings(name="main", isolation=isolation)
     enter_both(place, tmp_path, "self.asked > 1 or open(__file__).close()")
     jobs = claimed(place, 3)
     with (
@@ -250,7 +250,7 @@ def test_a_season_that_wants_a_sandbox_is_not_played_without_one(
         for name in ("anna", "ben"):
             enter(store, opponent_in(tmp_path, name))
         store.seasons.close("s1")
-        season = store.seasons.open(Season(name="s2", seats=(2,)), ladder.SEED)
+        season = store.seasons.open(SeasonSettings(name="s2", seats=(2,)), ladder.SEED)
         store.jobs.add(season, ladder.rotations(ladder.ids(store), 1))
         job = ladder.claim(store, season)
     with worker(PlainLink(place)) as play:
@@ -645,7 +645,7 @@ def test_a_ladder_with_more_bots_than_a_machine_can_keep_plays_on(
     if isolation == "sandbox":
         require("bubblewrap")
     shutil.copy(pattern, place)
-    season = Season(name="s1", seats=(2,), clock=PATIENT, isolation=isolation)
+    season = SeasonSettings(name="s1", seats=(2,), clock=PATIENT, isolation=isolation)
     with Store.open(place) as store:
         store.seasons.open(season, ladder.SEED)
         for number in range(MANY):

@@ -11,7 +11,7 @@ import pytest
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.model import Submission, TaskState
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from helpers import ladder
 from helpers.commands import Run, start
@@ -35,7 +35,7 @@ HANG = """
 def store(tmp_path: Path, place: Path) -> Iterator[Store]:
     """A ladder of trusted bots, two at a table, with two bots."""
     with ladder.created(place) as store:
-        season = Season(name="s1", seats=(2,), clock=PATIENT, isolation="process")
+        season = SeasonSettings(name="s1", seats=(2,), clock=PATIENT, isolation="process")
         store.seasons.open(season, ladder.SEED)
         for name in ("Ada", "Bob"):
             store.bots.submit(f"{name}s", name, read_bot(opponent_in(tmp_path, f"{name}s")))
@@ -95,7 +95,7 @@ def test_a_run_checks_what_waits_before_it_plays(run: Run, store: Store) -> None
 @pytest.mark.needs("bubblewrap")
 def test_strangers_bots_are_checked_in_the_sandbox(run: Run, store: Store) -> None:
     store.seasons.close("s1")
-    store.seasons.open(Season(name="s2", seats=(2,), clock=PATIENT), ladder.SEED)
+    store.seasons.open(SeasonSettings(name="s2", seats=(2,), clock=PATIENT), ladder.SEED)
     number = submit(store, "Ada", zipped("assert not os.path.exists('/etc/passwd')"), stranger=True)
     curious = submit(store, "Bob", zipped("open('/etc/passwd')", "curious"), stranger=True)
     with nothing_left_behind():

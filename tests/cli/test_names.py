@@ -14,7 +14,7 @@ from sqlalchemy import String
 
 from deepsea_bundle import names
 from deepsea_bundle.errors import BundleError
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.commands import Run
@@ -70,7 +70,7 @@ PEOPLES = {
 def place(place: Path, pattern: Path) -> Path:
     shutil.copy(pattern, place)
     with Store.open(place) as store:
-        store.seasons.open(Season(name="s1", seats=(2,), isolation="process"), ladder.SEED)
+        store.seasons.open(SeasonSettings(name="s1", seats=(2,), isolation="process"), ladder.SEED)
     return place
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from deepsea_ladder.errors import PairingError
 from deepsea_ladder.pairing import Candidate, choose
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_referee.workbench.advice import ladder_remedy
 from deepsea_rules.faults import REMEDIES, Fault
 from deepsea_rules.view import View
@@ -79,7 +79,7 @@ def test_what_a_remedy_names_is_there(text: str) -> None:
 
 
 def test_too_few_authors_name_an_option_of_seasons() -> None:
-    season = Season(name="s1", seats=(2,))
+    season = SeasonSettings(name="s1", seats=(2,))
     same = [Candidate(bot, "anna", season.rating.newcomer) for bot in (1, 2)]
     with pytest.raises(PairingError) as error:
         choose(same, season.seats, season.pairing, season.rating, 1, b"")

@@ -23,7 +23,7 @@ import pytest
 
 from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.season import BotLimits, PairingSettings, Season
+from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings
 from deepsea_ladder.store import Store
 from helpers.ladder import SEED, created
 from helpers.members import a_service, an_admin_token
@@ -249,7 +249,7 @@ def prepare(guest: Host, folder: Path) -> None:
     with created(folder / "ladder.db") as store:
         limits = BotLimits(require_cgroups=True)
         pairing = PairingSettings(same_author=True)
-        season = Season("main", seats=(2,), clock=CLOCK, limits=limits, pairing=pairing)
+        season = SeasonSettings("main", seats=(2,), clock=CLOCK, limits=limits, pairing=pairing)
         store.seasons.open(season, SEED)
         for name, pause in PAUSES.items():
             (folder / name).mkdir()

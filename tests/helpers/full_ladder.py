@@ -40,7 +40,7 @@ from deepsea_ladder.model import (
     Verdict,
 )
 from deepsea_ladder.rating import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season, VerdictSettings
+from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings, VerdictSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import seed_from_text
 from deepsea_rules.ruleset import RuleSet
@@ -183,7 +183,7 @@ class _Stocking:
         store = self._store
         rules = {"name": "house", "base": "publisher", "options": {"first_player": "seat_a"}}
         season = store.seasons.open(
-            Season(
+            SeasonSettings(
                 name="spring",
                 rules=RuleSet.from_table(rules),
                 seats=(2,),
@@ -215,7 +215,7 @@ class _Stocking:
         store = self._store
         self._clock.tick(days=1)
         season = store.seasons.open(
-            Season(name="main", seats=(2, 3), verdicts=VerdictSettings(panel=("cleo",))),
+            SeasonSettings(name="main", seats=(2, 3), verdicts=VerdictSettings(panel=("cleo",))),
             seed_from_text("main"),
             submissions_until=_ms(START + timedelta(days=60)),
         )

@@ -15,7 +15,7 @@ from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import AuditEntry, AuditKind
 from deepsea_ladder.bot_states import StrikeRules
 from deepsea_ladder.model import BotVersion, Job, StoredSeason
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_rules import Fault, Game, GameRecord
 from deepsea_rules.randomness import Stream, seed_from_text
 
@@ -81,9 +81,9 @@ def write(store: Store, *statements: str | Executable, **values: object) -> None
             connection.execute(sent, values or None)
 
 
-def a_season(name: str = "s1", seats: tuple[int, ...] = (4,)) -> Season:
+def a_season(name: str = "s1", seats: tuple[int, ...] = (4,)) -> SeasonSettings:
     """A season with default settings."""
-    return Season(name=name, seats=seats)
+    return SeasonSettings(name=name, seats=seats)
 
 
 def ids(store: Store) -> list[int]:

@@ -13,13 +13,13 @@ import pytest
 from deepsea_ladder.matchmaker import Matchmaker
 from deepsea_ladder.model import BotState, BotVersion, PairingQueue, RatedVersion, StoredSeason
 from deepsea_ladder.rating import Rating, RatingTotals
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.standings import LEARNT
 from deepsea_ladder.store import Store
 from deepsea_rules.randomness import Stream, seed_from_text
 from helpers.tiers import daily
 
-SEASON = StoredSeason(1, Season("s1"), "a commitment", "a method", 0, None, 0, "a head")
+SEASON = StoredSeason(1, SeasonSettings("s1"), "a commitment", "a method", 0, None, 0, "a head")
 
 
 @dataclass

@@ -37,7 +37,7 @@ from deepsea_ladder.rating import (
     rate_by_package,
     update_skills,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 
 PARAMETERS = RatingParameters()
 NEWCOMER = PARAMETERS.newcomer
@@ -411,7 +411,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "rating.md"
 
 def test_the_table_of_parameters_is_true() -> None:
     rows = re.findall(r"^\| `(\w+\.\w+)` \| (\S+) \|", PAGE.read_text(encoding="utf-8"), re.M)
-    season = Season("any")
+    season = SeasonSettings("any")
     settings = {
         f"{table}.{key}": str(value).lower()
         for table, part in (("rating", season.rating), ("pairing", season.pairing))

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from deepsea_ladder.errors import SeasonError
 from deepsea_ladder.rating import RatingParameters
-from deepsea_ladder.season import BotLimits, PairingSettings, Season
+from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings
 from deepsea_rules.ruleset import PRESETS, RuleSet
 from helpers.games import rule_sets
 
 seasons = st.builds(
-    Season,
+    SeasonSettings,
     name=st.from_regex(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", fullmatch=True),
     rules=rule_sets,
     seats=st.sets(st.integers(2, 6), min_size=1).map(tuple),
@@ -43,7 +43,7 @@ seasons = st.builds(
 )
 
 
-def toml(season: Season) -> str:
+def toml(season: SeasonSettings) -> str:
     """Every setting as people write it, from the texts, numbers and lists of its JSON."""
     data = json.loads(season.to_json())
     if season.rules.name in PRESETS:
@@ -65,49 +65,49 @@ def toml(season: Season) -> str:
 
 @given(seasons)
 @settings(max_examples=15)
-def test_json_round_trip(season: Season) -> None:
+def test_json_round_trip(season: SeasonSettings) -> None:
     text = season.to_json()
     assert "\n" not in text
-    assert Season.from_json(text) == season
-    assert Season.from_json(text).to_json() == text
+    assert SeasonSettings.from_json(text) == season
+    assert SeasonSettings.from_json(text).to_json() == text
 
 
 @given(seasons)
 @settings(max_examples=15)
-def test_toml_round_trip(season: Season) -> None:
-    assert Season.from_toml(toml(season)) == season
+def test_toml_round_trip(season: SeasonSettings) -> None:
+    assert SeasonSettings.from_toml(toml(season)) == season
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_read_by_its_name_and_kept_by_its_options(name: str) -> None:
-    season = Season.from_toml(f'name = "summer"\nrules = "{name}"')
+    season = SeasonSettings.from_toml(f'name = "summer"\nrules = "{name}"')
     assert season.rules == PRESETS[name]
     assert '"reveal":' in season.to_json()
 
 
 def test_what_is_left_out_has_its_default() -> None:
-    assert Season.from_toml('name = "summer"') == Season("summer")
+    assert SeasonSettings.from_toml('name = "summer"') == SeasonSettings("summer")
 
 
 def test_the_ladders_page_has_every_setting_with_its_default() -> None:
     page = (Path(__file__).parents[2] / "docs" / "ladder.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```toml\n(name = .*?)```", page, re.S)
-    assert Season.from_toml(text) == Season("winter")
+    assert SeasonSettings.from_toml(text) == SeasonSettings("winter")
 
     def keys(toml: str) -> list[str]:
         return re.findall(r"^(\[?\w+)", toml, re.M)
 
-    assert keys(text) == keys(toml(Season("winter")))
+    assert keys(text) == keys(toml(SeasonSettings("winter")))
 
 
 def test_a_season_of_an_older_program_has_no_later_setting() -> None:
-    data = json.loads(Season("summer").to_json())
+    data = json.loads(SeasonSettings("summer").to_json())
     del data["best_of_author"]
-    assert Season.from_json(json.dumps(data)) == Season("summer")
+    assert SeasonSettings.from_json(json.dumps(data)) == SeasonSettings("summer")
 
 
 def test_a_file_as_people_write_it() -> None:
-    season = Season.from_toml(
+    season = SeasonSettings.from_toml(
         """
         name = "winter-2"
         seats = [4, 2, 3]
@@ -134,7 +134,7 @@ def test_a_file_as_people_write_it() -> None:
 
 def test_a_season_is_frozen() -> None:
     with pytest.raises(AttributeError, match="immutable"):
-        Season("summer").clock = "1s"  # type: ignore[misc]
+        SeasonSettings("summer").clock = "1s"  # type: ignore[misc]
 
 
 REFUSED = [
@@ -197,7 +197,7 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "complaint"), REFUSED)
 def test_nonsense_is_refused_in_one_line_that_names_it(text: str, complaint: str) -> None:
     with pytest.raises(SeasonError, match=complaint) as refusal:
-        Season.from_toml(text)
+        SeasonSettings.from_toml(text)
     assert "\n" not in str(refusal.value)
 
 
@@ -206,19 +206,19 @@ def test_nonsense_is_refused_in_one_line_that_names_it(text: str, complaint: str
 )
 def test_damaged_json_is_refused(text: str) -> None:
     with pytest.raises(SeasonError):
-        Season.from_json(text)
+        SeasonSettings.from_json(text)
 
 
 def test_rules_may_not_pose_as_a_preset() -> None:
     options = PRESETS["manual"].options() | {"reveal": "game_end"}
     with pytest.raises(SeasonError, match="differ from that preset"):
-        Season("a", RuleSet.from_options("manual", options))
+        SeasonSettings("a", RuleSet.from_options("manual", options))
 
 
 def test_every_setting_is_explained_at_the_top_of_the_module() -> None:
     import deepsea_ladder.season as module
 
     text = str(module.__doc__)
-    for kind in (Season, RatingParameters, PairingSettings):
+    for kind in (SeasonSettings, RatingParameters, PairingSettings):
         for name in kind.__struct_fields__:
             assert name in text

@@ -29,7 +29,7 @@ from deepsea_ladder.model import (
     TaskState,
     milliseconds,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store, schema
 from helpers import ladder
 from helpers.killing import EVERYWHERE, killed_at
@@ -416,7 +416,7 @@ def test_a_season_that_is_to_be_closed_takes_in_no_bots_and_lets_those_that_came
 
 
 def test_strangers_bots_and_seasons_without_a_sandbox_never_meet(store: Store, ada: int) -> None:
-    trusted = Season(name="trusted", isolation="process")
+    trusted = SeasonSettings(name="trusted", isolation="process")
     waiting = add(store, ada, "one")
     store.seasons.open(trusted, ladder.SEED)
     words = "season trusted plays bots without a sandbox"

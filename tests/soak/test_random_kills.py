@@ -41,7 +41,7 @@ from deepsea_ladder.model import (
     Submission,
     TaskState,
 )
-from deepsea_ladder.season import Season, VerdictSettings
+from deepsea_ladder.season import SeasonSettings, VerdictSettings
 from deepsea_ladder.store import RetryPolicy, Store
 from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import Stream, seed_from_text
@@ -145,7 +145,9 @@ class Ladder:
             self._submit_version(name)
         verdicts = VerdictSettings(blocks=4)
         self.season = store.seasons.open(
-            Season(name="s1", seats=(2,), clock="10s+60s", isolation="process", verdicts=verdicts),
+            SeasonSettings(
+                name="s1", seats=(2,), clock="10s+60s", isolation="process", verdicts=verdicts
+            ),
             ladder.SEED,
         )
         self._token = a_token(a_service(store), "anna-senior")

@@ -18,7 +18,7 @@ import pytest
 
 from deepsea_arena.api.remote import fingerprint
 from deepsea_cli.ladder import options
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from helpers import certificates, ladder
 from helpers.certificates import Made
 from helpers.commands import Run, free_port, serving
@@ -142,7 +142,7 @@ def test_a_class_joins_and_reads_through_a_proxy(
     monkeypatch.setenv(options.VARIABLE, str(place))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with ladder.created(place) as store:
-        store.seasons.open(Season(name="s1"), ladder.SEED)
+        store.seasons.open(SeasonSettings(name="s1"), ladder.SEED)
     made = certificates.make(tmp_path, names="DNS:localhost")
     proxy, pages = free_port(), free_port()
     url = f"https://localhost:{proxy}"
@@ -197,7 +197,7 @@ def test_requests_of_a_proxy_with_its_default_file_are_known_for_such(
     """The first and the last of more requests than an address may send in a minute."""
     place = tmp_path / "ladder.db"
     with ladder.created(place) as store:
-        store.seasons.open(Season(name="s1"), ladder.SEED)
+        store.seasons.open(SeasonSettings(name="s1"), ladder.SEED)
     assert run("ladder", "settings", "pages_per_minute", 10, "--store", place).status == 0
     proxy, pages = free_port(), free_port()
     asked = {"Host": "games.example" if options else "localhost"}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from deepsea_bundle.reader import read_bot
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_rules.game import GameRecord, verify
 from deepsea_rules.randomness import Stream, seed_from_text
@@ -76,7 +76,7 @@ def test_a_game_goes_on_whatever_is_killed(
     with ladder.created(place) as store:
         for bot in ("anna", "ben", "cleo"):
             store.bots.submit(bot, f"{bot}-senior", read_bot(opponent_in(tmp_path, bot)))
-        season = Season(name="s1", seats=(2,), clock="10s+60s", isolation="process")
+        season = SeasonSettings(name="s1", seats=(2,), clock="10s+60s", isolation="process")
         stored = store.seasons.open(season, ladder.SEED)
         token = a_token(a_service(store), "anna")
     with nothing_stays_behind(monkeypatch), serving(place, "--workers", 1) as (server, port):

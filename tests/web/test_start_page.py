@@ -15,7 +15,7 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from deepsea_arena.seasons import open_season, season_settings
+from deepsea_arena.seasons import checked_settings, open_season
 from deepsea_cli import main
 from deepsea_ladder.store import Store
 from deepsea_referee.workbench.scaffold import create
@@ -38,7 +38,7 @@ def opened(
     store: Store, rules: RuleSet, seats: tuple[int, ...] = (4,), access: Access = LOCAL
 ) -> Site:
     base = replace(ladder.a_season(seats=seats), rules=rules, clock="50ms+1s")
-    open_season(store, season_settings(base))
+    open_season(store, checked_settings(base))
     return a_site(store, access)
 
 

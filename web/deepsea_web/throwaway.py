@@ -27,7 +27,7 @@ from deepsea_bundle.archive import Collection
 from deepsea_bundle.names import name_from
 from deepsea_bundle.reader import BotBundle
 from deepsea_ladder.accounts import MACHINE, SecretKind, new_secret
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import Store
 from deepsea_referee.bots.resolve import BotSpec
 from deepsea_referee.clock import Alarm, Clock, SystemClock
@@ -199,9 +199,9 @@ class ThrowawayLadder:
         return RedirectResponse(site.access.url(f"/play/{self.person.game_id}"), 303, NO_STORE)
 
 
-def _match_season(settings: MatchSettings) -> Season:
+def _match_season(settings: MatchSettings) -> SeasonSettings:
     """Return the season of the person's games, with the rules, seats and clock of the match."""
-    return Season(
+    return SeasonSettings(
         name="play",
         rules=settings.rules,
         seats=(len(settings.bots),),

@@ -24,11 +24,11 @@ from deepsea_arena.api.submissions import BotPlace, bot_place
 from deepsea_arena.seasons import (
     ClosedSeason,
     SeasonInfo,
+    checked_settings,
     close_season,
     find_season,
     open_season,
     season_info,
-    season_settings,
 )
 from deepsea_arena.status import LadderStatus, Overview, ladder_status, overview
 from deepsea_arena.tournament_state import TournamentKind
@@ -64,7 +64,7 @@ from deepsea_ladder.model import (
     parse_time,
     utc_time,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.tournament import MOST_GAMES
 from deepsea_referee.errors import UserError
 from deepsea_rules.printable import printable, quoted
@@ -395,7 +395,7 @@ class AdminMethods(LadderPart):
 
         They hold the season's name and every setting that differs from its default.
         """
-        season = season_settings(Season.from_table(settings or {}))
+        season = checked_settings(SeasonSettings.from_table(settings or {}))
         # Bots of strangers would run without a sandbox: only its operator may risk that.
         if season.isolation == "process" and not self.caller.is_machine:
             raise ApiError(

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from deepsea_arena.api.ladder_api import LadderApi
     from deepsea_arena.api.remote import RemoteLadder
     from deepsea_arena.workers import MakePool
-    from deepsea_ladder.season import Season
+    from deepsea_ladder.season import SeasonSettings
     from deepsea_ladder.store import Store
 
 
@@ -263,16 +263,16 @@ def _read_packages(text: str) -> tuple[str, ...]:
 
 def settings_options(function: _F) -> _F:
     """Add an option for each setting of a season to a command; `season_from` reads them."""
-    from deepsea_ladder.season import Season  # here, for the commands that have no settings
+    from deepsea_ladder.season import SeasonSettings  # here, for the commands that have no settings
 
-    decorators = list(_settings(defaults=Season(FIRST_SEASON)))
+    decorators = list(_settings(defaults=SeasonSettings(FIRST_SEASON)))
     # Help lists the option that was added last first, so they are added in reverse order.
     for add_option in reversed(decorators):
         function = add_option(function)
     return function
 
 
-def _settings(defaults: Season) -> Iterator[Callable[[_F], _F]]:
+def _settings(defaults: SeasonSettings) -> Iterator[Callable[[_F], _F]]:
     """Yield the options of a season's settings, with the settings of `defaults` in their help.
 
     The parameter of a setting in a table has two underscores for the dot: `limits__processes` is
@@ -326,7 +326,7 @@ def _settings(defaults: Season) -> Iterator[Callable[[_F], _F]]:
     )
 
 
-def season_from(name: str | None, given: dict[str, Any]) -> Season:
+def season_from(name: str | None, given: dict[str, Any]) -> SeasonSettings:
     """Return the season that a command's options describe.
 
     A setting that no option gives is that of the file of --settings, or has its default. Raises
@@ -335,15 +335,15 @@ def season_from(name: str | None, given: dict[str, Any]) -> Season:
     name   name of the season; None for that in the file, or else `main`
     given  values of the options that `settings_options` added, by parameter
     """
-    from deepsea_arena.seasons import season_settings
+    from deepsea_arena.seasons import checked_settings
     from deepsea_ladder.errors import SeasonError
-    from deepsea_ladder.season import Season
+    from deepsea_ladder.season import SeasonSettings
 
     file: Path | None = given.pop("settings_file")
-    season = Season(FIRST_SEASON if name is None else name)
+    season = SeasonSettings(FIRST_SEASON if name is None else name)
     if file is not None:
         try:
-            season = Season.from_toml(read_text(file), name, FIRST_SEASON)
+            season = SeasonSettings.from_toml(read_text(file), name, FIRST_SEASON)
         except SeasonError as error:
             raise SeasonError(f"{file}: {error}") from None
     settings = {}
@@ -352,7 +352,7 @@ def season_from(name: str | None, given: dict[str, Any]) -> Season:
         if is_given:
             # The parameter `limits__memory_mib` is the setting `limits.memory_mib`.
             settings[parameter.replace("__", ".")] = value
-    return season_settings(season.with_settings(settings))
+    return checked_settings(season.with_settings(settings))
 
 
 def open_store(text: str) -> Store:

@@ -48,7 +48,7 @@ from deepsea_ladder.model import (
     LadderBot,
     StoredSeason,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import check_window, ensure_author
@@ -347,7 +347,7 @@ def _check_isolation(connection: Connection) -> None:
     table = schema.seasons
     open_seasons = select(table.c.settings).where(table.c.closed_at.is_(None)).order_by(table.c.id)
     for settings in connection.execute(open_seasons).scalars():
-        season = Season.from_json(settings)
+        season = SeasonSettings.from_json(settings)
         if season.isolation == "process":
             raise SubmissionError(
                 f"season {season.name} plays bots without a sandbox, so none are taken from afar",

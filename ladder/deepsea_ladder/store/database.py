@@ -74,7 +74,7 @@ from deepsea_ladder.errors import (
     StoreGone,
     StoreUnavailable,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.columns import IS_UTF_8, forbidden_value_sql, unpacked
 from deepsea_rules.printable import printable, quoted
@@ -890,7 +890,7 @@ def _contradictory_seasons(connection: Connection) -> Iterator[str]:
     for row in connection.execute(select(schema.seasons)):
         season = quoted(row.name, _SHOWN_CHARACTERS)
         try:
-            name_in_settings = Season.from_json(row.settings).name
+            name_in_settings = SeasonSettings.from_json(row.settings).name
             lengths = {len(bytes.fromhex(row.seed)), len(bytes.fromhex(row.head))}
         except (LadderError, ValueError) as error:
             yield f"season {season}: {error}"

@@ -43,7 +43,7 @@ from deepsea_ladder.model import (
     TaskState,
     VoidReceipt,
 )
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.bots import suspend_damaged, suspend_strikers
@@ -475,7 +475,7 @@ def _active_versions(connection: Connection, rotations: Sequence[Rotation]) -> d
     return {version: state == BotState.ACTIVE for version, state in rows}
 
 
-def _check_seating(season: Season, lineup: Seating, known: Container[int]) -> None:
+def _check_seating(season: SeasonSettings, lineup: Seating, known: Container[int]) -> None:
     """Raise `StoreError` if a season cannot play this line-up of version ids.
 
     That is the case for a wrong number of seats, for a version in two seats, and for an id that is

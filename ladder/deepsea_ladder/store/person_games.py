@@ -27,7 +27,7 @@ from deepsea_ladder.errors import (
 )
 from deepsea_ladder.limits import DAY_MS, check_person_games
 from deepsea_ladder.model import BotVersion, PersonGame, Presence, TaskKind, TaskState
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.database import insert_row, now
 from deepsea_ladder.store.history import SELECT_VERSIONS, version_of
@@ -340,7 +340,7 @@ def _game_of_row(row: Row[Any], versions: Sequence[BotVersion]) -> PersonGame:
         return PersonGame(
             id=row.id,
             game_id=row.game_id,
-            season=Season.from_json(row.settings),
+            season=SeasonSettings.from_json(row.settings),
             author_id=row.author_id,
             visitor=row.visitor,
             person=row.person or "",

@@ -49,7 +49,7 @@ from deepsea_ladder.model import (
     utc_time,
 )
 from deepsea_ladder.rating import METHOD
-from deepsea_ladder.season import Season
+from deepsea_ladder.season import SeasonSettings
 from deepsea_ladder.store import schema
 from deepsea_ladder.store.audit import note
 from deepsea_ladder.store.authors import deadlines_of, find_author, submission_window
@@ -72,7 +72,7 @@ class Seasons(StorePart):
 
     def open(
         self,
-        season: Season,
+        season: SeasonSettings,
         seed: bytes,
         tournament: str | None = None,
         submissions_until: int | None = None,
@@ -485,12 +485,12 @@ def _season_of_row(row: Row[tuple[object, ...]]) -> StoredSeason:
 
 
 @lru_cache(maxsize=32)
-def _settings_and_commitment(settings: str, seed: str) -> tuple[Season, str]:
+def _settings_and_commitment(settings: str, seed: str) -> tuple[SeasonSettings, str]:
     """Return a season's settings of their JSON, and the commitment to its seed in hex.
 
     Cached, since they never change and every result of a game needs them.
     """
-    return Season.from_json(settings), commitment(bytes.fromhex(seed))
+    return SeasonSettings.from_json(settings), commitment(bytes.fromhex(seed))
 
 
 # ----- Settings of the ladder
