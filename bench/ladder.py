@@ -123,10 +123,10 @@ class Paired:
         line_up = self.chosen.popleft()
         if len(self.recent) == RECENT_ROTATIONS:
             self.met.subtract(combinations(sorted(self.recent[0]), 2))
-        self.recent.append(line_up.bots)
-        self.met.update(combinations(sorted(line_up.bots), 2))
-        self.lately += [self.author[bot] for bot in line_up.bots]
-        for bot in line_up.bots:
+        self.recent.append(line_up.version_ids)
+        self.met.update(combinations(sorted(line_up.version_ids), 2))
+        self.lately += [self.author[bot] for bot in line_up.version_ids]
+        for bot in line_up.version_ids:
             self.last[bot] = number
         return line_up
 

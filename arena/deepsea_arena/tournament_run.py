@@ -318,13 +318,13 @@ def _queue_next_tables(store: Store, season: StoredSeason, state: TournamentStat
     tables, last_number = list(state.next), state.after
     while tables:
         # A transaction takes only a portion of the tables, since nobody else can write meanwhile.
-        portion_size = max(1, PORTION // len(tables[0].bots))
+        portion_size = max(1, PORTION // len(tables[0].version_ids))
         rotations = [table.seatings() for table in tables[:portion_size]]
         added_jobs = store.jobs.add(season, rotations, after=last_number, whole=True)
         if not added_jobs:
             # The store refuses tables with a bot that left, and tables after a newer job.
             exits = store.seasons.exits(season)
-            has_left_bot = any(bot in exits for table in tables for bot in table.bots)
+            has_left_bot = any(bot in exits for table in tables for bot in table.version_ids)
             has_newer_job = store.queue.last_number(season) != last_number
             if has_left_bot or has_newer_job:
                 return False

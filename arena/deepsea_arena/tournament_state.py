@@ -68,8 +68,11 @@ class TournamentPlan(Struct, frozen=True, kw_only=True):
 class Table:
     """A table of a round of an elimination."""
 
-    bots: tuple[int, ...]
-    """The bots, the best first. Bots that left before all games were played come last."""
+    version_ids: tuple[int, ...]
+    """The ids of its bots' versions, the best first.
+
+    Bots that left before all games were played come last.
+    """
     games: tuple[QueuedJob, ...]
     """Games of the table that have a result."""
     scores: Mapping[int, Score]
@@ -148,7 +151,7 @@ def tournament_state(
     elif state.race is not None and state.race.decided:
         winners = tuple(state.race.order()[: len(state.race.left)])
     elif plan.kind in ("round-robin", "gauntlet"):
-        winners = tuple(score.bot for rank, score in ranks if rank == 1)
+        winners = tuple(score.version_id for rank, score in ranks if rank == 1)
     return replace(state, ranks=ranks, winners=winners)
 
 
@@ -163,11 +166,11 @@ def _ranks(
     race_keys = {} if race is None else race.sort_keys()
 
     def rank_key(score: Score) -> Any:
-        is_no_champion = score.bot != champion  # False sorts before True
-        return is_no_champion, race_keys.get(score.bot, ()), score.standing
+        is_no_champion = score.version_id != champion  # False sorts before True
+        return is_no_champion, race_keys.get(score.version_id, ()), score.standing
 
     # Of equal bots the one with the smaller id comes first, so that the order is always the same.
-    best_first = sorted(bot_scores, key=lambda score: (rank_key(score), score.bot))
+    best_first = sorted(bot_scores, key=lambda score: (rank_key(score), score.version_id))
     ranks: list[tuple[int, Score]] = []
     for _, equal_scores in groupby(best_first, key=rank_key):
         shared_rank = len(ranks) + 1
@@ -223,10 +226,12 @@ def _not_queued(
     for _, rotation in groupby(games, key=attrgetter("rotation")):
         queued_bots = {*next(rotation).lineup}
         # Skipped tables come before the one that was queued.
-        while position < len(tables) and {*tables[position].bots} != queued_bots:
+        while position < len(tables) and {*tables[position].version_ids} != queued_bots:
             position += 1
         position += 1
-    return [table for table in tables[position:] if not any(bot in exits for bot in table.bots)]
+    return [
+        table for table in tables[position:] if not any(bot in exits for bot in table.version_ids)
+    ]
 
 
 def _elimination(
@@ -286,7 +291,7 @@ def _games_of_tables(tables: Iterable[LineUp], games: Iterable[QueuedJob]) -> li
     With the tables of a round these are the games of that round, since no later round has the same
     tables.
     """
-    line_ups = {frozenset(table.bots) for table in tables}
+    line_ups = {frozenset(table.version_ids) for table in tables}
     return list(takewhile(lambda game: frozenset(game.lineup) in line_ups, games))
 
 
@@ -303,11 +308,11 @@ def _round_table(
     last   the number of the last job of the round; a bot that left by then has left the table,
            unless all games of the table were played
     """
-    table_games = [game for game in games if frozenset(game.lineup) == frozenset(table.bots)]
+    table_games = [game for game in games if frozenset(game.lineup) == frozenset(table.version_ids)]
     played = tuple(game for game in table_games if game.seats)
-    is_complete = len(played) >= len(table.bots) * plan.meetings
-    leavers = {bot for bot in table.bots if not is_complete and _has_left(bot, exits, last)}
-    bot_scores = {score.bot: score for score in scores(game.seats for game in played)}
+    is_complete = len(played) >= len(table.version_ids) * plan.meetings
+    leavers = {bot for bot in table.version_ids if not is_complete and _has_left(bot, exits, last)}
+    bot_scores = {score.version_id: score for score in scores(game.seats for game in played)}
 
     def result_key(bot: int) -> Any:
         return bot in leavers, bot_scores[bot].standing if bot in bot_scores else ()
@@ -315,7 +320,7 @@ def _round_table(
     def sort_key(bot: int) -> Any:
         return result_key(bot), plan.bots.index(bot)  # of level bots the better seed first
 
-    order = sorted(table.bots, key=sort_key)
+    order = sorted(table.version_ids, key=sort_key)
     has_open_game = any(game.is_open for game in table_games)
     is_over = is_complete or (bool(leavers) and not has_open_game)
     winner = None if order[0] in leavers else order[0]
@@ -487,7 +492,7 @@ class Race:
         """
         self.games += len(games)
         for score in scores(games):
-            self._rotations[score.bot].append(score.share)
+            self._rotations[score.version_id].append(score.share)
         for first_bot, second_bot in combinations(self.left, 2):
             self._compare(first_bot, second_bot)
         beaten_bots = [bot for bot in self.left if len(self._better[bot]) >= self.top]

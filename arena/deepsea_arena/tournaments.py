@@ -215,7 +215,9 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
         commitment=season.commitment,
         season=season_info(season),
         seed=store.seasons.revealed_seed(season),
-        scores=tuple(_score_line(rank, score, versions[score.bot]) for rank, score in state.ranks),
+        scores=tuple(
+            _score_line(rank, score, versions[score.version_id]) for rank, score in state.ranks
+        ),
         champion=None if state.champion is None else versions[state.champion].bot,
         rounds=tuple(
             tuple(_reported_table(season, table, versions) for table in tables)
@@ -274,7 +276,7 @@ def _reported_table(
     `versions` has the versions of the bots by id.
     """
     lines = []
-    for version_id in table.bots:
+    for version_id in table.version_ids:
         version = versions[version_id]
         score = table.scores.get(version_id)  # None before its first game
         lines.append(

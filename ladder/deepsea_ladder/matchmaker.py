@@ -1,8 +1,8 @@
 """The choice of a season's next games from the bots in the store.
 
-Invariants: it reads the newest rotations and one row for each bot, however many games were played;
-the same store gives the same games to every caller; bots and authors are compared by their ids, so
-that a new name changes nothing.
+Invariants: it reads the newest rotations and one row for each version that may play, however many
+games were played; the same store gives the same games to every caller; versions and authors are
+compared by their ids, so that a new name changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Matchmaker:
         """The number of the newest rotation in `_recent_lineups`."""
         self._recent_lineups: deque[frozenset[int]] = deque(maxlen=RECENT_ROTATIONS)
         """The ids of the versions in each of the newest rotations, the oldest first."""
-        self._bots: dict[int, tuple[int, int]] = {}
+        self._bot_and_author: dict[int, tuple[int, int]] = {}
         """The ids of bot and author by version id, for versions in `_recent_lineups` and those that
         get games."""
         self._playing: list[RatedVersion] = []
@@ -65,30 +65,30 @@ class Matchmaker:
         return [lineup.seatings() for lineup in lineups]
 
     def candidates(self) -> list[Candidate]:
-        """Return the bots that may be given a game now, as the store has them."""
+        """Return the versions that may be given a game now, as the store has them."""
         queue = self._store.queue.for_pairing(
             self._season, RECENT_ROTATIONS, after=self._last_rotation
         )
         self._last_rotation = queue.rotations
         self._recent_lineups += queue.recent_lineups
-        known_bots = {**self._bots, **queue.bots}
+        known_ids = {**self._bot_and_author, **queue.bot_and_author}
         recent_versions = {version for lineup in self._recent_lineups for version in lineup}
-        self._bots = {
-            version: known_bots[version] for version in recent_versions | queue.bots.keys()
+        self._bot_and_author = {
+            version: known_ids[version] for version in recent_versions | queue.bot_and_author.keys()
         }
-        # A bot that was added between the two queries gets games from the next call on.
+        # A version that was added between the two queries gets games from the next call on.
         self._playing = [
             entry
             for entry in self._store.ratings.entries(self._season, ())
             if entry.takes_part(self._season.settings) and entry.version.id in queue.last_rotation
         ]
-        author_of = {version: author for version, (_, author) in self._bots.items()}
+        author_of = {version: author for version, (_, author) in self._bot_and_author.items()}
         seats_of_author = Counter(
             author_of[version] for lineup in self._recent_lineups for version in lineup
         )
         return [
             Candidate(
-                bot=entry.version.id,
+                version_id=entry.version.id,
                 author=author_of[entry.version.id],
                 rating=entry.tally.rating,
                 games=entry.tally.games,
@@ -125,9 +125,9 @@ class Matchmaker:
         current_version_of_bot = {}
         for entry in self._playing:
             if entry.is_current:
-                bot, _ = self._bots[entry.version.id]
+                bot, _ = self._bot_and_author[entry.version.id]
                 current_version_of_bot[bot] = entry.version.id
-        for version, (bot, _) in self._bots.items():
+        for version, (bot, _) in self._bot_and_author.items():
             if version not in present_version and bot in current_version_of_bot:
                 present_version[version] = current_version_of_bot[bot]
         return present_version

@@ -405,7 +405,7 @@ class PairingQueue(Struct, frozen=True):
     """The number of rotations; they are numbered from 1."""
     recent_lineups: Sequence[frozenset[int]]
     """The line-ups of the newest rotations, the oldest first."""
-    bots: Mapping[int, tuple[int, int]]
+    bot_and_author: Mapping[int, tuple[int, int]]
     """The ids of bot and author, of each version in them and of each that gets games."""
     last_rotation: Mapping[int, int]
     """The last rotation of each version that gets games; for one that has not played, the season's

@@ -43,10 +43,9 @@ _T = TypeVar("_T")
 
 
 class Candidate(NamedTuple):
-    """A bot that may be given a game."""
+    """A version of a bot that may be given a game."""
 
-    bot: int
-    """The id of its version."""
+    version_id: int
     author: Hashable
     rating: Rating
     games: int = 0
@@ -60,13 +59,16 @@ class Candidate(NamedTuple):
 
 
 class LineUp(NamedTuple):
-    """Bots that play a rotation, in the order of the seats of its first game."""
+    """Versions of bots that play a rotation, in the order of the seats of its first game."""
 
-    bots: tuple[int, ...]
+    version_ids: tuple[int, ...]
 
     def seatings(self) -> list[tuple[int, ...]]:
         """Return the games of the rotation, in which every bot plays once in every seat."""
-        return [self.bots[turn:] + self.bots[:turn] for turn in range(len(self.bots))]
+        return [
+            self.version_ids[turn:] + self.version_ids[:turn]
+            for turn in range(len(self.version_ids))
+        ]
 
 
 def choose(
@@ -82,11 +84,11 @@ def choose(
 
     seats     the sizes of tables; all sizes that can be filled are equally likely
     seed      any bytes; another seed for every call
-    meetings  how often two bots met in recent line-ups, by their ids, the lower one first; pairs
-              that met less are preferred
+    meetings  how often two versions met in recent line-ups, by their ids, the lower one first;
+              pairs that met less are preferred
     Raises `PairingError` if no table can be filled.
     """
-    if len({candidate.bot for candidate in candidates}) != len(candidates):
+    if len({candidate.version_id for candidate in candidates}) != len(candidates):
         raise PairingError("one bot is a candidate twice")
     if settings.same_author:
         available = len(candidates)
@@ -159,7 +161,7 @@ class _LineUpMaker:
         self.mean_sigma = fsum(sigmas) / len(sigmas)
         self.median_sigma = sigmas[len(sigmas) // 2]
         self.meetings: Counter[tuple[int, int]] = Counter()
-        index = {candidate.bot: i for i, candidate in enumerate(candidates)}
+        index = {candidate.version_id: i for i, candidate in enumerate(candidates)}
         for (bot, other), count in (meetings or {}).items():
             if bot in index and other in index:
                 self.meetings[self._pair(index[bot], index[other])] += count
@@ -180,7 +182,7 @@ class _LineUpMaker:
                 self._count_games(i, games=size)  # in a rotation every bot plays once in each seat
             for i, j in combinations(members, 2):
                 self.meetings[self._pair(i, j)] += 1
-            bots = [self.candidates[i].bot for i in members]
+            bots = [self.candidates[i].version_id for i in members]
             line_ups.append(LineUp(tuple(self.stream.shuffled(bots))))
         return line_ups
 

@@ -9,8 +9,8 @@ are apart if the upper one is more skilled with the requested confidence, and le
 confidence their difference is too small to matter; else their order is open. Without "level" a
 ladder with equal bots would never settle.
 
-However many games were played, standings need for each bot one row of sums, which the transaction
-that stores a game updates, and the ratings after its last `RECENT_GAMES`.
+However many games were played, standings need for each version one row of sums, which the
+transaction that stores a game updates, and the ratings after its last `RECENT_GAMES`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Tournament schedules and scores: round-robin, gauntlet and elimination.
 
 Invariants: pure and seeded; a schedule is a list of line-ups like those of the pairing, each a
-rotation in which every bot sits in every seat; the tables of an elimination's round depend only on
-the bots that are still in it.
+rotation in which every bot sits in every seat; a bot plays with one of its versions, and each
+number that stands for a bot here is the id of that version; the tables of an elimination's round
+depend only on the bots that are still in it.
 """
 
 from __future__ import annotations
@@ -136,9 +137,9 @@ def elimination(entrants: Sequence[int], seats: int) -> tuple[list[LineUp], set[
 
 
 class Score(NamedTuple):
-    """A bot's results in a tournament."""
+    """The results of a bot in a tournament, in which it plays with one of its versions."""
 
-    bot: int
+    version_id: int
     games: int
     share: float
     """The mean share of opponents at the table that the bot was better than; ties count half."""
@@ -194,7 +195,7 @@ def summed_scores(sums: Iterable[Sequence[int]]) -> list[Score]:
         total_share_units[bot] += _SHARE_UNITS // 2 * half_points // (players - 1)
     table = [
         Score(
-            bot=bot,
+            version_id=bot,
             games=games,
             share=total_share_units[bot] / (_SHARE_UNITS * games),
             wins=total_wins[bot],
@@ -202,7 +203,7 @@ def summed_scores(sums: Iterable[Sequence[int]]) -> list[Score]:
         )
         for bot, games in total_games.items()
     ]
-    return sorted(table, key=lambda score: (score.standing, score.bot))
+    return sorted(table, key=lambda score: (score.standing, score.version_id))
 
 
 def check_entrants(bots: Sequence[int], seats: int) -> None:

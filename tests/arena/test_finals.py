@@ -69,10 +69,10 @@ def test_who_is_taken_out_leaves_behind_nobody() -> None:
 def test_tables_are_drawn_from_all_that_are_left(bots: int, seats: int) -> None:
     found = Race(range(bots), 1)
     tables = found.tables(seats, b"seed")
-    assert all(len(set(table.bots)) == min(bots, seats) for table in tables)
-    counts = Counter(bot for table in tables for bot in table.bots)
+    assert all(len(set(table.version_ids)) == min(bots, seats) for table in tables)
+    counts = Counter(bot for table in tables for bot in table.version_ids)
     assert set(counts) == set(range(bots))
-    met = {pair for table in tables for pair in combinations(sorted(table.bots), 2)}
+    met = {pair for table in tables for pair in combinations(sorted(table.version_ids), 2)}
     assert len(met) >= min(bots * (bots - 1) // 2, 2 * bots)  # not always the same company
     assert tables == found.tables(seats, b"seed") != found.tables(seats, b"other")
     assert found.tables(seats, b"seed", most_games=2 * min(bots, seats)) == tables[:2]

@@ -62,7 +62,7 @@ class Played:
         assert state.after == len(self.games)
         rotation = self.games[-1].rotation if self.games else 0
         for table in state.next[:most]:
-            assert self.exits.keys().isdisjoint(table.bots)
+            assert self.exits.keys().isdisjoint(table.version_ids)
             rotation += 1
             for lineup in table.seatings():
                 number = len(self.games) + 1
@@ -104,7 +104,9 @@ def check_end(played: Played, state: TournamentState) -> None:
     assert state.is_over
     assert not state.next
     keys = [
-        (bot != state.champion, score.standing) for _, score in state.ranks for bot in [score.bot]
+        (bot != state.champion, score.standing)
+        for _, score in state.ranks
+        for bot in [score.version_id]
     ]
     if state.race is None:
         assert [rank for rank, _ in state.ranks] == [1 + sorted(keys).index(key) for key in keys]
@@ -114,9 +116,9 @@ def check_end(played: Played, state: TournamentState) -> None:
             # All bots of the last tables left before the end of these.
             assert state.rounds
             assert all(table.winner is None for table in state.rounds[-1])
-            assert all(played.exits.keys() >= {*table.bots} for table in state.rounds[-1])
+            assert all(played.exits.keys() >= {*table.version_ids} for table in state.rounds[-1])
         tables = [table for tables in state.rounds for table in tables]
-        own = [table for table in tables if state.champion in table.bots]
+        own = [table for table in tables if state.champion in table.version_ids]
         if state.champion is not None and own:
             check_last_table(played, own[-1], state.champion)
     elif played.plan.kind == "final":
@@ -125,7 +127,7 @@ def check_end(played: Played, state: TournamentState) -> None:
         if len(played.exits) < len(played.plan.bots):
             assert state.race.left
     else:
-        assert list(state.winners) == [score.bot for rank, score in state.ranks if rank == 1]
+        assert list(state.winners) == [score.version_id for rank, score in state.ranks if rank == 1]
 
 
 @given(plans(), st.integers(1, 4), st.binary(max_size=8), st.data())

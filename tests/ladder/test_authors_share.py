@@ -96,7 +96,7 @@ class Ladder:
         return PairingQueue(
             rotations=len(self.rotations),
             recent_lineups=newest,
-            bots={
+            bot_and_author={
                 version: (self.number(made.bot), self.number(made.name))
                 for version, made in self.made.items()
             },

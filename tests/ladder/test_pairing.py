@@ -43,7 +43,7 @@ def pick(
 
 
 def appearances(line_ups: Sequence[LineUp]) -> Counter[int]:
-    return Counter(bot for line_up in line_ups for bot in line_up.bots)
+    return Counter(bot for line_up in line_ups for bot in line_up.version_ids)
 
 
 # Who sits where
@@ -55,7 +55,7 @@ def test_in_a_block_every_bot_sits_everywhere_once(size: int) -> None:
     seatings = line_up.seatings()
     assert len(seatings) == size
     for seat in range(size):
-        assert {seating[seat] for seating in seatings} == set(line_up.bots)
+        assert {seating[seat] for seating in seatings} == set(line_up.version_ids)
 
 
 @given(sizes, st.integers(6, 20), st.binary(max_size=8))
@@ -76,7 +76,7 @@ def test_over_time_every_bot_sits_everywhere_equally_often(
 
 def test_who_sits_next_to_whom_changes_from_block_to_block() -> None:
     line_ups = pick([candidate(bot) for bot in range(4)], count=40)
-    assert len({line_up.bots for line_up in line_ups}) > 10
+    assert len({line_up.version_ids for line_up in line_ups}) > 10
 
 
 # Who may meet
@@ -93,14 +93,14 @@ def test_line_ups_have_a_size_of_the_season_and_no_two_bots_of_one_author(
             pick(candidates, seats, 10, seed)
         return
     for line_up in pick(candidates, seats, 10, seed):
-        assert len(line_up.bots) in possible
-        assert len({authors[bot] for bot in line_up.bots}) == len(line_up.bots)
+        assert len(line_up.version_ids) in possible
+        assert len({authors[bot] for bot in line_up.version_ids}) == len(line_up.version_ids)
 
 
 def test_bots_of_one_author_meet_where_the_season_allows_it() -> None:
     candidates = [candidate(bot, author="one") for bot in range(4)]
     (line_up,) = pick(candidates, settings=PairingSettings(same_author=True))
-    assert sorted(line_up.bots) == [0, 1, 2, 3]
+    assert sorted(line_up.version_ids) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,12 @@ def test_a_bot_is_a_candidate_once() -> None:
 
 def test_sizes_that_cannot_be_filled_are_left_out() -> None:
     line_ups = pick([candidate(bot) for bot in range(3)], (2, 3, 6), 30)
-    assert Counter(len(line_up.bots) for line_up in line_ups).keys() == {2, 3}
+    assert Counter(len(line_up.version_ids) for line_up in line_ups).keys() == {2, 3}
 
 
 def test_all_sizes_get_their_share() -> None:
     line_ups = pick([candidate(bot) for bot in range(12)], (2, 4, 6), 300)
-    counts = Counter(len(line_up.bots) for line_up in line_ups)
+    counts = Counter(len(line_up.version_ids) for line_up in line_ups)
     assert all(70 < counts[size] < 130 for size in (2, 4, 6))
 
 
@@ -149,7 +149,7 @@ def test_who_needs_a_game_most_is_in_the_first_line_up(needy: dict[str, Any]) ->
         candidates = [candidate(bot, waited=bot % 10) for bot in range(30)]
         candidates[17] = candidates[17]._replace(waited=9)._replace(**needy)
         (line_up,) = pick(candidates, seed=bytes([seed]))
-        assert 17 in line_up.bots
+        assert 17 in line_up.version_ids
 
 
 def test_little_known_bots_play_more() -> None:
@@ -207,9 +207,9 @@ def test_nobody_waits_longer_than_the_bound(
         for line_up in pick(candidates, seats, count, seed + bytes([call % 256]), taste):
             for bot in bots:
                 waited[bot] += 1
-                if bot in line_up.bots:
+                if bot in line_up.version_ids:
                     waited[bot] = 0
-                    games[bot] += len(line_up.bots)
+                    games[bot] += len(line_up.version_ids)
             assert all(map(le, waited, bounds))
 
 
@@ -233,7 +233,7 @@ def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:
         ]
         (line_up,) = pick(candidates, (2,), seed=bytes([turn]))
         for bot in waited:
-            waited[bot] = 0 if bot in line_up.bots else waited[bot] + 1
+            waited[bot] = 0 if bot in line_up.version_ids else waited[bot] + 1
         if turn < 120:
             longest = max(waited[bot] for bot in range(8))
             assert longest <= longest_wait(list(waited), 0, (2,), SETTINGS)
@@ -245,7 +245,7 @@ def test_a_stream_of_newcomers_does_not_keep_the_others_out() -> None:
 def test_the_more_open_a_game_the_likelier_it_is() -> None:
     candidates = [candidate(bot, rating=Rating(2.0 * bot, 1.0)) for bot in range(100)]
     line_ups = pick(candidates, (2,), 300)
-    differences = [abs(one - other) for one, other in (line_up.bots for line_up in line_ups)]
+    differences = [abs(one - other) for one, other in (line_up.version_ids for line_up in line_ups)]
     # By chance alone the median would be 29 places.
     assert sorted(differences)[len(differences) // 2] < 12
 
@@ -253,7 +253,7 @@ def test_the_more_open_a_game_the_likelier_it_is() -> None:
 def test_in_a_crowded_field_opponents_are_from_all_bots() -> None:
     candidates = [candidate(bot, rating=Rating(25.0 + bot / 100, 1.0)) for bot in range(100)]
     line_ups = pick(candidates, (2,), 300)
-    far = sum(abs(line_up.bots[0] - line_up.bots[1]) > 32 for line_up in line_ups)
+    far = sum(abs(line_up.version_ids[0] - line_up.version_ids[1]) > 32 for line_up in line_ups)
     assert 100 < far < 180  # by chance alone 138
 
 
@@ -261,7 +261,9 @@ def test_those_who_met_less_meet_sooner() -> None:
     candidates = [candidate(bot) for bot in range(10)]
     met = {(0, bot): 50 for bot in range(1, 9)} | {(bot, 9): 50 for bot in range(1, 9)}
     candidates[0] = candidates[0]._replace(waited=100)
-    chosen = [pick(candidates, (2,), seed=bytes([seed]), met=met)[0].bots for seed in range(50)]
+    chosen = [
+        pick(candidates, (2,), seed=bytes([seed]), met=met)[0].version_ids for seed in range(50)
+    ]
     assert sum(sorted(bots) == [0, 9] for bots in chosen) > 25
 
 
@@ -271,7 +273,7 @@ def test_one_author_with_most_of_the_bots_leaves_opponents_to_be_found() -> None
         for bot in range(100)
     ]
     for line_up in pick(candidates, (4,), 50):
-        assert sum(bot < 90 for bot in line_up.bots) <= 1
+        assert sum(bot < 90 for bot in line_up.version_ids) <= 1
 
 
 # Chance
@@ -293,7 +295,7 @@ def test_line_ups_are_the_same_on_every_system() -> None:
     ]
     taste = PairingSettings(patience=4.0, provisional_games=12)
     line_ups = choose(candidates, (2, 4), taste, RatingParameters(beta=12.0), 6, b"golden")
-    assert [line_up.bots for line_up in line_ups] == [
+    assert [line_up.version_ids for line_up in line_ups] == [
         (3, 4),
         (5, 7),
         (17, 18),
@@ -385,12 +387,12 @@ def test_who_came_late_and_who_waits_are_told_apart_whatever_the_clock(
     ladder.write(store, came, step=step, eve=eve)
     matchmaker = Matchmaker(store, season)
     matchmaker(store.queue.last_number(season), 1)
-    waited = {candidate.bot: candidate.waited for candidate in matchmaker.candidates()}
+    waited = {candidate.version_id: candidate.waited for candidate in matchmaker.candidates()}
     assert waited == dict.fromkeys(ladder.ids(store), 0)
     others = [version for version in ladder.ids(store) if version != eve]
     store.jobs.add(season, ladder.rotations(others, 4) * 2)
     matchmaker(store.queue.last_number(season), 1)
-    candidates = {candidate.bot: candidate for candidate in matchmaker.candidates()}
+    candidates = {candidate.version_id: candidate for candidate in matchmaker.candidates()}
     assert candidates[eve].waited == 2
     assert {candidates[version].waited for version in others} == {0}
     assert {candidates[version].pending for version in others} == {20}

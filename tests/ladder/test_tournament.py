@@ -17,7 +17,7 @@ seat_counts = st.integers(2, 6)
 
 
 def meetings_of(tables: Sequence[LineUp]) -> Counter[tuple[int, int]]:
-    return Counter(pair for table in tables for pair in combinations(sorted(table.bots), 2))
+    return Counter(pair for table in tables for pair in combinations(sorted(table.version_ids), 2))
 
 
 def seat(bot: int, placement: int, points: int = 0) -> SeatResult:
@@ -37,7 +37,7 @@ def test_with_two_seats_every_pair_meets_exactly(bots: int, meetings: int) -> No
 def test_with_two_seats_a_round_has_everybody_once() -> None:
     tables = round_robin(range(8), 2, b"seed")
     for start in range(0, len(tables), 4):
-        bots = [bot for table in tables[start : start + 4] for bot in table.bots]
+        bots = [bot for table in tables[start : start + 4] for bot in table.version_ids]
         assert sorted(bots) == [*range(8)]
 
 
@@ -45,7 +45,7 @@ def test_with_two_seats_a_round_has_everybody_once() -> None:
 def test_every_pair_meets_often_enough(seats: int, more: int, meetings: int, seed: bytes) -> None:
     bots = seats + more
     tables = round_robin(range(bots), seats, seed, meetings)
-    assert all(len(set(table.bots)) == seats for table in tables)
+    assert all(len(set(table.version_ids)) == seats for table in tables)
     met = meetings_of(tables)
     assert all(met[pair] >= meetings for pair in combinations(range(bots), 2))
     # Never as bad as a table for each pair, beyond a few.
@@ -53,7 +53,9 @@ def test_every_pair_meets_often_enough(seats: int, more: int, meetings: int, see
 
 
 def test_in_a_round_robin_nobody_plays_much_more_than_the_others() -> None:
-    counts = Counter(bot for table in round_robin(range(20), 4, b"seed") for bot in table.bots)
+    counts = Counter(
+        bot for table in round_robin(range(20), 4, b"seed") for bot in table.version_ids
+    )
     assert max(counts.values()) - min(counts.values()) <= 4
 
 
@@ -72,9 +74,9 @@ def test_the_challenger_meets_everybody(seats: int, more: int, meetings: int, se
     others = range(1, seats + more)
     tables = gauntlet(0, others, seats, seed, meetings)
     for table in tables:
-        assert table.bots[0] == 0
-        assert len(set(table.bots)) == seats
-    met = Counter(bot for table in tables for bot in table.bots[1:])
+        assert table.version_ids[0] == 0
+        assert len(set(table.version_ids)) == seats
+    met = Counter(bot for table in tables for bot in table.version_ids[1:])
     assert all(met[bot] >= meetings for bot in others)
     fewest = -(-len(others) * meetings // (seats - 1))
     assert fewest <= len(tables) <= fewest + meetings
@@ -88,13 +90,13 @@ def test_a_round_has_everybody_once_and_leaves_fewer(seats: int, entrants: int) 
     bots = [*range(entrants)]
     while len(bots) > 1:
         tables, byes = elimination(bots, seats)
-        playing = [bot for table in tables for bot in table.bots]
+        playing = [bot for table in tables for bot in table.version_ids]
         assert sorted([*playing, *byes]) == bots
-        assert all(2 <= len(table.bots) <= seats for table in tables)
-        lengths = [len(table.bots) for table in tables]
+        assert all(2 <= len(table.version_ids) <= seats for table in tables)
+        lengths = [len(table.version_ids) for table in tables]
         assert max(lengths) - min(lengths) <= 1
         assert max(byes, default=-1) < min(playing)
-        bots = sorted([*byes, *(max(table.bots) for table in tables)])
+        bots = sorted([*byes, *(max(table.version_ids) for table in tables)])
     assert bots == [entrants - 1]
     assert elimination(bots, seats) == ([], set())
 
@@ -115,7 +117,7 @@ def test_high_seeds_are_kept_apart(
     entrants: int, seats: int, tables: list[tuple[int, ...]]
 ) -> None:
     found, _ = elimination(range(entrants), seats)
-    assert [table.bots for table in found] == tables
+    assert [table.version_ids for table in found] == tables
 
 
 @pytest.mark.parametrize(

@@ -632,7 +632,7 @@ class Queue(StorePart):
         return PairingQueue(
             rotations=last_rotation,
             recent_lineups=recent_lineups,
-            bots={
+            bot_and_author={
                 row.version_id: (row.bot_id, row.author_id) for row in (*recent_rows, *version_rows)
             },
             last_rotation={row.version_id: row.last_rotation for row in version_rows},
