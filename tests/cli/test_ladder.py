@@ -646,6 +646,7 @@ def test_a_ladder_from_before_the_first_release_is_refused_in_a_line_and_stays(
     assert played.read_bytes() == before
 
 
+@pytest.mark.needs("bubblewrap")
 def test_a_ladder_without_a_table_is_called_damaged(run: Run, played: Path) -> None:
     with closing(sqlite3.connect(played)) as connection:
         connection.execute("DROP TABLE job_seats")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,18 @@ class Made(NamedTuple):
         settings = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         settings.load_cert_chain(self.certificate, self.key)
         return settings
+
+
+@cache
+def _validity(days: int) -> str:
+    """Return the options for a time that ends in so many days, or that has ended."""
+    if days > 0:
+        return f"-days {days}"
+    # OpenSSL 3.4 has other options for that, and refuses a number below 0.
+    options = subprocess.run(["openssl", "x509", "-help"], capture_output=True, check=True).stderr
+    if b"-not_after" in options:
+        return "-not_before 20200101000000Z -not_after 20200102000000Z"
+    return f"-days {days}"
 
 
 def make(
@@ -47,7 +60,7 @@ def make(
     if issuer is not None:
         key = f"-CA {issuer.certificate} -CAkey {issuer.key} -set_serial 2"
     signed = (
-        f"x509 -req -in {wanted} {key} -copy_extensions copyall -days {days} "
+        f"x509 -req -in {wanted} {key} -copy_extensions copyall {_validity(days)} "
         f"-out {made.certificate}"
     )
     for line in (request, signed):
