@@ -114,6 +114,7 @@ def open_question(
     choices_made = (game.answer or "").split()
     for choice in choices_made:
         dialog.choose(choice)
+    # Each decision has MOST_CHOICES numbers of its own, one for each choice of its dialog.
     number = len(game.decisions) * MOST_CHOICES + len(choices_made)
     return number, dialog
 

@@ -409,9 +409,11 @@ class Monitor:
             async with time_limit(self._gateway.clock, READY_US):
                 # Unlike awaiting the task, this does not cancel it for others if it takes too long.
                 await asyncio.wait({check})
-        has_failed = not check.done() or check.exception()
-        reason = "the server is busy" if has_failed else check.result()
-        return PlainTextResponse(f"{reason or 'ready'}\n", 503 if reason else 200, NO_STORE)
+        has_result = check.done() and not check.exception()
+        reason = check.result() if has_result else "the server is busy"
+        if reason is None:
+            return PlainTextResponse("ready\n", 200, NO_STORE)
+        return PlainTextResponse(f"{reason}\n", 503, NO_STORE)
 
     def _readiness_check(self) -> asyncio.Task[str | None]:
         """Return the task of the last check of the store, or begin one if that is too old.

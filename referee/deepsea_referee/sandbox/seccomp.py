@@ -264,7 +264,8 @@ def _architecture_instructions(architecture: str) -> list[Instruction]:
     """
     program = [
         _load(_NUMBER_AT),
-        # A number up to LAST_REVIEWED skips the next return. x32 calls have numbers above 2**30.
+        # If the number is greater, skip 0 instructions, so that the next one returns the error;
+        # else skip 1. Calls of the x32 interface have numbers above 2**30.
         (GREATER, 0, 1, LAST_REVIEWED),
         _return(ERROR | errno.ENOSYS),
     ]

@@ -201,10 +201,12 @@ def standings_of(points: Array, spread: Array) -> Array:
     spread  [games] the points of a lead that keeps 73 of 100 rivals behind
     """
     leads = points[:, :, None] - points[:, None, :]  # [games, seats, other seats]
-    # The logistic curve, written as a tanh; a seat against itself adds 0.
+    # The chance to end ahead of a rival is the logistic function of lead / spread. That is
+    # 0.5 + 0.5 * tanh(lead / (2 * spread)). A seat against itself adds tanh(0) = 0 to the sum.
     lead_sums = np.tanh(leads / (2 * spread)[:, None, None]).sum(axis=2)
-    standing: Array = 0.5 + 0.5 * lead_sums / (points.shape[1] - 1)
-    return standing
+    rivals = points.shape[1] - 1
+    mean_chances: Array = 0.5 + 0.5 * lead_sums / rivals
+    return mean_chances
 
 
 class EvaluationPolicy(Policy):

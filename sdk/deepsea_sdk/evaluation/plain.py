@@ -39,14 +39,17 @@ def standings(dive: int, points: Sequence[float], weights: Weights | None = None
     points   of each seat's bank
     weights  of a trained net, which say how sure a lead is; by default the SDK's
     """
-    # For each seat, the sum over the others of how sure its lead is, from -1 to 1. A seat against
-    # itself adds 0.
+    # For each seat, the sum over all seats of how sure its lead is: 1 if it is sure to end ahead,
+    # -1 if it is sure to end behind. Against itself it has 0.
     if dive < DIVES:
-        # The logistic curve of a lead, written as a tanh
-        spread = 2 * (weights or sdk_weights(len(points))).spreads[dive - 1]
-        lead_sums = [sum([math.tanh((own - other) / spread) for other in points]) for own in points]
-    else:  # after the last dive, a lead of any size has won
+        # The chance to end ahead is the logistic function of lead / spread. That is
+        # 0.5 + 0.5 * tanh(lead / (2 * spread)).
+        spread = (weights or sdk_weights(len(points))).spreads[dive - 1]
+        width = 2 * spread
+        lead_sums = [sum([math.tanh((own - other) / width) for other in points]) for own in points]
+    else:  # after the last dive a lead of any size is sure: 1, 0 or -1
         lead_sums = [sum([(own > other) - (own < other) for other in points]) for own in points]
+    # The mean chance over the other seats
     return [0.5 + 0.5 * lead_sum / (len(points) - 1) for lead_sum in lead_sums]
 
 

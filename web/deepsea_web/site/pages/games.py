@@ -440,7 +440,8 @@ def _read_seat(visit: Visit, query: Query) -> Values:
     """Read the present state of a person's seat, for its page with and without scripts."""
     game_id = query.text("id") or ""
     # The stream of states begins with the present one; None in it only says that there is no news.
-    state = next(filter(None, visit.ladder.watch_seat(game_id=game_id)))
+    states = visit.ladder.watch_seat(game_id=game_id)
+    state = next(state for state in states if state is not None)
     document: SeatDocument = json.loads(state.document)
     frames = document["frames"]
     last_frame = frames[-1]
