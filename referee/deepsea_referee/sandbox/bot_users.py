@@ -496,9 +496,12 @@ def _copy_readable(source: Path, target: Path) -> None:
         copied_paths = [target]
     for path in copied_paths:
         mode = path.lstat().st_mode
-        if not stat.S_ISLNK(mode):
-            # Readable for all, and executable for all if the owner may execute it.
-            path.chmod(stat.S_IMODE(mode) | 0o444 | (0o111 if mode & stat.S_IXUSR else 0))
+        if stat.S_ISLNK(mode):
+            continue
+        permissions = stat.S_IMODE(mode) | 0o444  # readable for all
+        if mode & stat.S_IXUSR:  # executable for all if the owner may execute it
+            permissions |= 0o111
+        path.chmod(permissions)
 
 
 def _walk(top: Path) -> Iterator[Path]:

@@ -706,7 +706,8 @@ def _change_text(name: str, before: object, now: object) -> str:
     setting = name.replace("_", " ")
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         # A setting with parts, such as the rules: name the first part that differs.
-        part = next(key for key in [*now, *before] if before.get(key) != now.get(key))
+        all_parts = [*now, *before]
+        part = next(part for part in all_parts if before.get(part) != now.get(part))
         before, now = before.get(part), now.get(part)
         if part != "name":
             setting = f"{setting}, {part}"
