@@ -161,24 +161,19 @@ def _chance_ahead(lead: float, variance: float, first: _Prospect, second: _Prosp
     first_chance, first_points, first_variance = first
     second_chance, second_points, second_variance = second
     first_loses, second_loses = 1 - first_chance, 1 - second_chance
-    lead_with_first = lead + first_points
-    variance_with_first = variance + first_variance
-    # The probability of each case, the lead, and its variance. Cargo of the second seat that comes
-    # home makes the lead smaller; each cargo that comes home makes it less certain.
-    cases = (
-        (first_loses * second_loses, lead, variance),
-        (first_loses * second_chance, lead - second_points, variance + second_variance),
-        (first_chance * second_loses, lead_with_first, variance_with_first),
-        (
-            first_chance * second_chance,
-            lead_with_first - second_points,
-            variance_with_first + second_variance,
-        ),
-    )
-    chance_ahead = 0.0
-    for probability, case_lead, case_variance in cases:
-        if probability:  # 0 for cargo of a seat that is home and has none to bring
-            chance_ahead += probability * _logistic(case_lead / sqrt(case_variance))
+    # Both lose their cargo.
+    chance_ahead = first_loses * second_loses * _logistic(lead / sqrt(variance))
+    if second_chance:  # the second seat alone brings cargo home, which makes the lead smaller
+        spread = sqrt(variance + second_variance)
+        chance_ahead += first_loses * second_chance * _logistic((lead - second_points) / spread)
+    if first_chance:  # the first seat alone brings cargo home
+        lead += first_points
+        variance += first_variance
+        chance_ahead += first_chance * second_loses * _logistic(lead / sqrt(variance))
+        if second_chance:  # both bring cargo home
+            spread = sqrt(variance + second_variance)
+            chance_if_both = _logistic((lead - second_points) / spread)
+            chance_ahead += first_chance * second_chance * chance_if_both
     return chance_ahead
 
 
