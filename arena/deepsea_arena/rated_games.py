@@ -175,10 +175,10 @@ class RatedGamePlayer:
         """
         self._next = job
         for version in job.seats:
-            key = _bot_key(job.season, version)
+            key = _process_key(job.season, version)
             if key not in self._bots:
                 with suppress(Exception):  # the error comes again in the game, and is reported
-                    self._unstarted[key] = self._bot(version)
+                    self._unstarted[key] = self._spec(version)
         self._loop.call_soon_threadsafe(self._begin_to_prepare, job)
 
     def _begin_to_prepare(self, job: Job) -> None:
@@ -196,27 +196,27 @@ class RatedGamePlayer:
         season = job.season
         keys_and_pools: list[tuple[Hashable, StartPool]] = []
         for version in job.seats:
-            key = _bot_key(season, version)
+            key = _process_key(season, version)
             keys_and_pools.append((key, partial(self._pool, season, version, key)))
         return keys_and_pools
 
     def _pool(self, season: SeasonSettings, version: BotVersion, key: Hashable) -> BotPool:
         """Return a pool for a version's bot, which was perhaps read before."""
-        bot = self._unstarted.pop(key, None) or self._bot(version)
+        spec = self._unstarted.pop(key, None) or self._spec(version)
         settings = hosting(season.isolation, season.limits)
-        return BotPool([bot], settings, self._clock, freezer=self._freezer, starts=self._starts)
+        return BotPool([spec], settings, self._clock, freezer=self._freezer, starts=self._starts)
 
-    def _bot(self, version: BotVersion) -> BotSpec:
-        """Return a version's bot, unpacked; one thread at a time unpacks it."""
+    def _spec(self, version: BotVersion) -> BotSpec:
+        """Return a version as a bot for the referee, unpacked; one thread at a time unpacks it."""
         with self._unpacking[version.digest]:
-            return bot_of(version, self._folders)
+            return spec_of_version(version, self._folders)
 
 
-def _bot_key(season: SeasonSettings, version: BotVersion) -> Hashable:
-    """Return the key of a version's running bot.
+def _process_key(season: SeasonSettings, version: BotVersion) -> Hashable:
+    """Return the key of the process that plays a version in a season.
 
-    Games whose bots have the same key can use the same process: its files, name and limits are the
-    same.
+    Games whose versions have the same key can use the same process, since its files, name and
+    limits are the same.
     """
     return (season.isolation, season.limits, version.digest, version.label)
 
@@ -232,8 +232,8 @@ def suspects(job: Job) -> tuple[int, ...]:
     return job.void_seats if measures_pressure else job.suspects
 
 
-def bot_of(version: BotVersion, folders: BotCache) -> BotSpec:
-    """Return the bot of a version, whose files `folders` unpacks.
+def spec_of_version(version: BotVersion, folders: BotCache) -> BotSpec:
+    """Return a version as a bot for the referee; `folders` unpacks its files.
 
     Raises RefereeError if the files are damaged or have another digest.
     """

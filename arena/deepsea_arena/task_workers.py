@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 
 from deepsea_arena.analysis import Analysis, AnalysisSettings
 from deepsea_arena.ladder_analyses import game_document, record_file
-from deepsea_arena.rated_games import bot_of, hosting, own_folder
+from deepsea_arena.rated_games import hosting, own_folder, spec_of_version
 from deepsea_bundle.atomic import BotCache
 from deepsea_ladder.model import (
     PERSON,
@@ -152,7 +152,7 @@ def comparison_worker(link: Link) -> Iterator[TaskFunction]:
                 # A cleaner of /tmp has removed files of a bot: another worker takes over.
                 link.leave()
             version, opponent = lease.versions
-            pair = (bot_of(version, folders), bot_of(opponent, folders))
+            pair = (spec_of_version(version, folders), spec_of_version(opponent, folders))
             bot_hosting = hosting(lease.season.isolation, lease.season.limits)
             play_on(lease, pair, bot_hosting, link.send)
 
@@ -340,7 +340,7 @@ class Tables:
         """Return a new table for a game, which repeats the decisions that were made so far."""
         season = game.season
         settings = hosting(season.isolation, season.limits)
-        bots = [bot_of(version, self._folders) for version in game.versions]
+        bots = [spec_of_version(version, self._folders) for version in game.versions]
         pool = BotPool(bots, settings, self._clock, freezer=self._freezer)
         return _Table(game, pool, self._clock, self._suspects.get(game.game_id, set()))
 

@@ -208,10 +208,11 @@ def report_of(store: Store, season: StoredSeason) -> TournamentReport:
     """Return the report of a season's tournament: its plan, its scores and its rounds."""
     plan, state = plan_of(season), state_of(store, season)
     versions = {version.id: version for version in store.bots.versions_of(plan.bots)}
+    entrants = [versions[version_id] for version_id in plan.bots]
     is_ranked = plan.kind == "round-robin" and len(state.ranks) > 1
     return TournamentReport(
         tournament=_tournament_line(store, season, state),
-        entrants=tuple((versions[bot].bot, versions[bot].number) for bot in plan.bots),
+        entrants=tuple((version.bot, version.number) for version in entrants),
         commitment=season.commitment,
         season=season_info(season),
         seed=store.seasons.revealed_seed(season),

@@ -158,11 +158,13 @@ class Comparisons(TaskLine[ComparisonLease]):
             transaction=connection,
         )
         # The former and the current version of each bot, by the key of the bot's name.
-        bots: dict[str, list[Row[Any]]] = {}
+        versions_of_bot: dict[str, list[Row[Any]]] = {}
         for row in rows:
-            bots.setdefault(row.name_key, []).append(row)
+            versions_of_bot.setdefault(row.name_key, []).append(row)
         # If the current version is damaged, only the former one was read: leave that bot out.
-        bots = {key: versions for key, versions in bots.items() if versions[-1].is_current}
+        versions_of_bot = {
+            key: versions for key, versions in versions_of_bot.items() if versions[-1].is_current
+        }
         unplayable = {BotState.DISABLED, BotState.SUSPENDED}
         if season.settings.isolation == "process":
             # Bots without a sandbox must be trusted, and on opening the season the operator saw
@@ -170,11 +172,11 @@ class Comparisons(TaskLine[ComparisonLease]):
             unplayable.add(BotState.WITHDRAWN)
         panel: dict[str, Row[Any]] = {}
         for name in season.settings.verdicts.panel:
-            versions = bots.get(names.key(name), [])
+            versions = versions_of_bot.get(names.key(name), [])
             if versions and versions[-1].state not in unplayable:
                 panel[name] = versions[-1]
         panel_keys = {names.key(name) for name in panel}
-        for key, (*former, current) in bots.items():
+        for key, (*former, current) in versions_of_bot.items():
             if current.state != BotState.ACTIVE:
                 continue
             opponents = {"": former[-1]} if former else {}
