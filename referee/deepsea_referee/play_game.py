@@ -190,6 +190,9 @@ async def play_by_requests(
 ) -> int:
     """Play a game to its end; return the longest time from a request to its answer in microseconds.
 
+    The seats get messages, and answer later. `deepsea_sdk.table.play_by_calls` plays the same game
+    with bots in this process, by calling their methods.
+
     suspects  seats whose decisions time out if the host delays them too long; such a delay of any
               other seat raises HostTooBusy
 

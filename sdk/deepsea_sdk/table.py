@@ -167,7 +167,9 @@ def play_by_calls(
     opening: Sequence[Decision] = (),
     on_seat: Callable[[int], object] = lambda seat: None,
 ) -> None:
-    """Play a game to its end, as `play` does.
+    """Play a game to its end by calling the methods of bots in this process, as `play` does.
+
+    The referee's `play_by_requests` plays the same game with bots in processes of their own.
 
     opening  decisions that are repeated first: bots are asked for them, but their answers are
              dropped
