@@ -126,7 +126,7 @@ class History(StorePart):
         """
         last_seq = 0
         while True:
-            query = self._select_games(season, _games).where(_games.c.seq > last_seq)
+            query = self._select_games(season, with_records=True).where(_games.c.seq > last_seq)
             games = self._games_with_records(query.order_by(_games.c.seq).limit(portion))
             yield from games
             if len(games) < portion:
@@ -286,7 +286,7 @@ class History(StorePart):
     def get(self, game_id: str) -> StoredGame:
         """Return a game with its record. Raises `NotOnLadder` if there is none of that id."""
         games = self._games_with_records(
-            self._select_games(None, _games).where(_games.c.game_id == game_id)
+            self._select_games(None, with_records=True).where(_games.c.game_id == game_id)
         )
         if not games:
             raise no_such_game(game_id)
@@ -360,15 +360,15 @@ class History(StorePart):
         return dict(records)
 
     def _select_games(
-        self, season: StoredSeason | None, table: FromClause | None = None
+        self, season: StoredSeason | None, *, with_records: bool = False
     ) -> Select[Any]:
-        """Return the query for the games of a season, with the season's name.
+        """Return a query for the games of a season, with the season's name.
 
-        season  None selects the games of all seasons
-        table   the games' table, to select records, too; None leaves them out
+        season        None selects the games of all seasons
+        with_records  True also selects the records of the games, which are large
         """
         seasons = schema.seasons
-        columns = _COLUMNS_WITHOUT_RECORD if table is None else table.c
+        columns = list(_games.c) if with_records else _COLUMNS_WITHOUT_RECORD
         query = select(*columns, seasons.c.name.label("season"))
         query = query.join(seasons, seasons.c.id == _games.c.season_id)
         if season is not None:
