@@ -384,7 +384,7 @@ class Jobs(TaskQueue):
         end_attempt(connection, task, task.attempt, AttemptEnd.EXPIRED, words, now_ms)
         return self.count_failure(connection, task, words, now_ms)
 
-    def _wait_again(
+    def _queue_again(
         self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
         return give_back(connection, task, now_ms, **values)

@@ -145,7 +145,7 @@ class PersonGames(TaskLine[PersonGame]):
             elif was_silent:
                 _update_row(connection, game.id, presence=Presence.HERE)
             if is_due and whole:
-                self._wait_again(connection, _TASKS.get(connection, game.id), now_ms)
+                self._queue_again(connection, _TASKS.get(connection, game.id), now_ms)
             elif is_due or was_silent:
                 # The person is here, and gets the whole time for the decision that is due.
                 until = now_ms + game.season.play.silent_seconds * 1000

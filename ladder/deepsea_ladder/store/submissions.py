@@ -339,12 +339,12 @@ class Submissions(TaskLine[SubmissionLease]):
             _update_row(connection, lease.id, took_ms=_submissions.c.took_ms + took_ms)
             return self.count_failure(connection, task, reason, now(connection))
 
-    def _wait_again(
+    def _queue_again(
         self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
         """Let a submission wait for another check, which plays all admission games again."""
         _update_row(connection, task.subject, games=0)
-        return super()._wait_again(connection, task, now_ms, **values)
+        return super()._queue_again(connection, task, now_ms, **values)
 
     def _record_final_failure(
         self, connection: Connection, task: Row[Any], reason: str, now_ms: int

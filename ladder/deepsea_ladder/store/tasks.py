@@ -280,12 +280,13 @@ class Tasks:
     def leasing_order(
         self, connection: Connection, waiting: Sequence[tuple[int, int]]
     ) -> list[int]:
-        """Return the subjects of waiting tasks in the order in which they will be leased.
+        """Return the ids of waiting tasks in the order in which they will be leased.
 
         Authors take turns. The order depends on when a task of each author was last begun, and on
         the tasks that are leased now.
 
-        waiting  the subject and the author id of each waiting task, the oldest first
+        waiting  the id and the author id of each waiting task, the oldest first; the id of a task
+                 is its `subject`, the id of its row in the kind's own table
         """
         author_ids = sorted({author_id for _, author_id in waiting})
         last_begun = (
@@ -301,16 +302,16 @@ class Tasks:
         return order_of_checks(waiting, last_begun_ms, self.authors_of_leased(connection))
 
     def tasks_ahead(self, connection: Connection) -> dict[int, int]:
-        """Return for each waiting task, by its subject, the number of tasks that come before it.
+        """Return the number of tasks before each waiting task, by the task's id (its `subject`).
 
-        Those are the leased ones, and the waiting ones that will be leased earlier.
+        They are the leased tasks, and the waiting ones that will be leased earlier.
         """
         waiting = self.waiting_line(connection)
         if not waiting:
             return {}
         leased_count = len(self.authors_of_leased(connection))
-        subjects = self.leasing_order(connection, waiting)
-        return {subject: ahead for ahead, subject in enumerate(subjects, start=leased_count)}
+        task_ids = self.leasing_order(connection, waiting)
+        return {task_id: ahead for ahead, task_id in enumerate(task_ids, start=leased_count)}
 
 
 def _lease_parameters(lease: Lease) -> dict[str, Any]:
@@ -381,23 +382,25 @@ class TaskQueue(StorePart):
         reason   stored with an attempt at a game
         besides  leases that the runner keeps
         """
-        kept_subjects = {kept.id for kept in besides}
+        # The column `subject` of a task has the id of its lease.
+        kept_ids = {kept_lease.id for kept_lease in besides}
         with self._database.write() as connection:
-            tasks = self.tasks.tasks_of_owner(connection, owner)
+            leased_tasks = self.tasks.tasks_of_owner(connection, owner)
+            given_up = [task for task in leased_tasks if task.subject not in kept_ids]
             if lease is not None:
-                subject_and_attempt = (lease.id, lease.attempt)
-                tasks = [
-                    task for task in tasks if (task.subject, task.attempt) == subject_and_attempt
+                given_up = [
+                    task
+                    for task in given_up
+                    if task.subject == lease.id and task.attempt == lease.attempt
                 ]
-            given_up = [task for task in tasks if task.subject not in kept_subjects]
             return self.hand_back_all(connection, given_up, reason)
 
     def hand_back_all(
         self, connection: Connection, tasks: Sequence[Row[Any]], reason: str | None = None
     ) -> int:
-        """Let leased tasks wait again without counting a failure, and return their number.
+        """Let leased tasks wait for a runner again, and return their number.
 
-        This runs in a transaction of the caller.
+        No failure is counted. This runs in a transaction of the caller.
         """
         now_ms = now(connection)
         for task in tasks:
@@ -429,7 +432,7 @@ class TaskQueue(StorePart):
             self._set_failed(connection, task, final_reason, now_ms, failures=failures)
             return self.tasks.rules.failed
         stored_reason = printable(reason, schema.LONGEST_NOTE)
-        return self._wait_again(connection, task, now_ms, failures=failures, words=stored_reason)
+        return self._queue_again(connection, task, now_ms, failures=failures, words=stored_reason)
 
     def _set_failed(
         self, connection: Connection, task: Row[Any], reason: str, now_ms: int, **values: object
@@ -450,7 +453,7 @@ class TaskQueue(StorePart):
         self, connection: Connection, task: Row[Any], now_ms: int, reason: str | None
     ) -> None:
         """Let a task wait again that its runner gives up."""
-        self._wait_again(connection, task, now_ms)
+        self._queue_again(connection, task, now_ms)
 
     def _end_lost_lease(self, connection: Connection, task: Row[Any], now_ms: int) -> TaskState:
         """End a lease whose runner died or did not renew it, and return the task's new state.
@@ -459,10 +462,10 @@ class TaskQueue(StorePart):
         """
         return self.count_failure(connection, task, f"the runner {task.owner} was lost", now_ms)
 
-    def _wait_again(
+    def _queue_again(
         self, connection: Connection, task: Row[Any], now_ms: int, **values: object
     ) -> TaskState:
-        """Let a leased task wait again, and return its new state.
+        """End the lease of a task, let it wait for a runner again, and return its new state.
 
         values  new values of further columns of the task
         """
@@ -508,17 +511,17 @@ class TaskLine(TaskQueue, Generic[_Lease]):
         cannot be read is marked as failed, and the next one is tried.
 
         owner  the name of the runner
-        only   the subject of the only task that may be leased, even if others wait before it; None
+        only   the id of the only task that may be leased, even if others wait before it; None
                allows any
         """
         with self._database.write() as connection:
             now_ms = now(connection)
             for task in self.tasks.expired(connection, now_ms):
                 self._end_lost_lease(connection, task, now_ms)
-            for subject in self._leasable_in_order(connection, now_ms):
-                if only is not None and subject != only:
+            for task_id in self._leasable_in_order(connection, now_ms):
+                if only is not None and task_id != only:
                     continue
-                task = self.tasks.get(connection, subject)
+                task = self.tasks.get(connection, task_id)
                 try:
                     with self._database.translating_errors():
                         lease = self._read_lease(connection, task, owner, now_ms)
@@ -549,15 +552,16 @@ class TaskLine(TaskQueue, Generic[_Lease]):
     # Hooks of the kinds
 
     def _leasable_in_order(self, connection: Connection, now_ms: int) -> Iterable[int]:
-        """Return the subjects of the tasks that may be leased now, the next one first."""
+        """Return the ids of the tasks that may be leased now, the next one first."""
         return self.tasks.leasing_order(connection, self.tasks.waiting_line(connection))
 
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> _Lease:
-        """Return a waiting task as the lease that its new owner will get.
+        """Return the lease that `owner`, a runner, will get of a waiting task.
 
-        Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
+        A subclass reads it from the kind's own table. Raises one of the errors `UNREADABLE_TASK` if
+        the stored rows are damaged.
         """
         raise NotImplementedError
 
@@ -587,15 +591,15 @@ class AllTasks(StorePart):
         """
         stored_reason = printable(reason, schema.LONGEST_NOTE)
         duration_ms = round(1000 * seconds)
-        # A note is renewed when a third of its time is over, so that it never runs out.
-        fresh_remainder_ms = duration_ms * 2 // 3
+        # The stored pause is renewed when a third of its time is over, so that it never runs out.
+        least_remaining_ms = duration_ms * 2 // 3
         with self._database.read() as connection:
-            fresh_note = select(_rests.c.owner).where(
+            recent_pause = select(_rests.c.owner).where(
                 _rests.c.owner == owner,
                 _rests.c.words == stored_reason,
-                _rests.c.until > now(connection) + fresh_remainder_ms,
+                _rests.c.until > now(connection) + least_remaining_ms,
             )
-            if connection.execute(fresh_note).first() is not None:
+            if connection.execute(recent_pause).first() is not None:
                 return
         with self._database.write() as connection:
             now_ms = now(connection)
