@@ -153,7 +153,8 @@ class AccountMethods(LadderPart):
         most_days = self.limits.token_days
         if not 0 <= days <= most_days:
             raise UserError(f"days is a number from 1 to {most_days}")
-        secret, token = self._new_token(label, token_scopes, days or most_days)
+        valid_days = days or most_days  # 0, the default of the argument, stands for the most days
+        secret, token = self._new_token(label, token_scopes, valid_days)
         stored = self.store.accounts.create_token(
             author_id, token, self.limits.tokens, self.caller.by
         )
@@ -182,10 +183,13 @@ class AccountMethods(LadderPart):
         """
         if not 0 <= limit <= MOST_AUDIT:
             raise UserError(f"limit is a number from 1 to {MOST_AUDIT}")
+        number = limit or AUDIT  # 0, the default of the argument, stands for AUDIT
         if everybody:
             self.check_admin()
-        author_id = None if everybody else self.own_id
-        return tuple(self.store.audit.latest(limit or AUDIT, author_id=author_id))
+            author_id = None
+        else:
+            author_id = self.own_id
+        return tuple(self.store.audit.latest(number, author_id=author_id))
 
     def admin_token(self, author: str = "", label: str = "") -> Redeemed:
         """Make an author an admin, and return a token with every scope for it.
@@ -273,22 +277,23 @@ class AdminMethods(LadderPart):
 
         Authors in `authors` that do not exist are added.
         """
+        code_count = count + len(authors)
         most_codes, most_days = self.limits.codes, self.limits.code_days
-        if count < 0 or not 1 <= count + len(authors) <= most_codes:
+        if count < 0 or code_count < 1 or code_count > most_codes:
             raise UserError(f"from 1 to {most_codes} codes are made at once")
         if not 0 <= days <= most_days:
             raise UserError(f"days is a number from 1 to {most_days}")
         if not all(authors):
             raise UserError("an author's name is missing")
+        valid_days = days or CODE_DAYS  # 0, the default of the argument, stands for CODE_DAYS
+        codes_without_name = [""] * count  # the new author will choose a name
         secrets: list[str] = []
         digests_and_names: list[tuple[str, str]] = []
-        for name in [*[""] * count, *authors]:  # "" for a code whose holder chooses a name
+        for name in [*codes_without_name, *authors]:
             secret, digest = self._new_code()
             secrets.append(secret)
             digests_and_names.append((digest, name))
-        stored = self.store.accounts.make_codes(
-            digests_and_names, days or CODE_DAYS, self.caller.by
-        )
+        stored = self.store.accounts.make_codes(digests_and_names, valid_days, self.caller.by)
         # The store does not know the secrets, which are shown only here.
         return tuple(
             replace(line, code=secret) for line, secret in zip(stored, secrets, strict=True)
