@@ -211,8 +211,15 @@ def _return(action: int) -> Instruction:
     return (RETURN, 0, 0, action)
 
 
-def _unless_equal(value: int, skip: int) -> Instruction:
-    return (EQUAL, 0, skip, value)
+def _jump(
+    comparison: int, constant: int, *, skip_if_true: int = 0, skip_if_false: int = 0
+) -> Instruction:
+    """Return a jump that compares the loaded value with a constant.
+
+    comparison  EQUAL, GREATER or ANY_BIT (a bit in common)
+    skip_if_*   how many of the instructions after the jump are skipped
+    """
+    return (comparison, skip_if_true, skip_if_false, constant)
 
 
 def _rule_instructions(rule: DeniedCall, number: int) -> Iterator[Instruction]:
@@ -225,48 +232,52 @@ def _rule_instructions(rule: DeniedCall, number: int) -> Iterator[Instruction]:
     """
     refuse = _return(ERROR | rule.error)
     body = [refuse] if rule.when is None else list(_test_instructions(rule.when, refuse))
-    yield _unless_equal(number, skip=len(body))
+    yield _jump(EQUAL, number, skip_if_false=len(body))
     yield from body
 
 
-def _test_instructions(when: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
-    """Yield the instructions that test an argument, and then refuse or allow the call.
-
-    A jump is (code, steps if true, steps if false, constant): it skips that many instructions.
+def _test_instructions(test: ArgumentTest, refuse: Instruction) -> Iterator[Instruction]:
+    """Yield the instructions that test an argument of a call, and then refuse or allow the call.
 
     refuse  the instruction that refuses the call
     """
     allow = _return(ALLOW)
     # The kernel itself reads only 32 bits of all arguments that the table tests.
-    yield _load(_ARGUMENTS_AT + 8 * when.argument)
-    if when.kind == "any bit":
-        yield (ANY_BIT, 0, 1, when.values[0])
+    yield _load(_ARGUMENTS_AT + 8 * test.argument)
+    if test.kind == "any bit":
+        refused_bits = test.values[0]
+        yield _jump(ANY_BIT, refused_bits, skip_if_false=1)
+        yield refuse
+        yield allow
+    elif test.kind == "not in":
+        yield from _skip_next_if_in(test.values)
         yield refuse
         yield allow
     else:
-        # One comparison after another; a match jumps over the remaining ones and one return.
-        count = len(when.values)
-        for index, value in enumerate(when.values):
-            yield (EQUAL, count - index, 0, value)
-        # The first return is for a value that is not in the list, the second one for a match.
-        if when.kind == "not in":
-            yield refuse
-            yield allow
-        else:
-            yield allow
-            yield refuse
+        yield from _skip_next_if_in(test.values)
+        yield allow
+        yield refuse
+
+
+def _skip_next_if_in(values: Sequence[int]) -> Iterator[Instruction]:
+    """Yield instructions that skip the one after them if the loaded value is one of `values`."""
+    # A match skips the comparisons that remain, and the one instruction after them.
+    for index, value in enumerate(values):
+        remaining = len(values) - index - 1
+        yield _jump(EQUAL, value, skip_if_true=remaining + 1)
 
 
 def _architecture_instructions(architecture: str) -> list[Instruction]:
-    """Return the instructions for the calls of one architecture: a field of DeniedCall.
+    """Return the instructions that decide about the calls of one architecture.
 
     Calls that the table does not name are allowed, except those that are newer than the table.
+
+    architecture  a name of ARCHITECTURES: the field of DeniedCall with the numbers of its calls
     """
     program = [
         _load(_NUMBER_AT),
-        # If the number is greater, skip 0 instructions, so that the next one returns the error;
-        # else skip 1. Calls of the x32 interface have numbers above 2**30.
-        (GREATER, 0, 1, LAST_REVIEWED),
+        # Newer calls fail, and so do those of the x32 interface, with numbers above 2**30.
+        _jump(GREATER, LAST_REVIEWED, skip_if_false=1),
         _return(ERROR | errno.ENOSYS),
     ]
     for rule in TABLE:
@@ -287,7 +298,9 @@ def instructions() -> Sequence[Instruction]:
         rules = _architecture_instructions(name)
         # A call of this architecture skips the jump over its rules. There are two jumps because a
         # conditional one reaches only 255 instructions.
-        program += [(EQUAL, 1, 0, audit_number), (JUMP, 0, 0, len(rules)), *rules]
+        program.append(_jump(EQUAL, audit_number, skip_if_true=1))
+        program.append((JUMP, 0, 0, len(rules)))  # always skips that many
+        program += rules
     return (*program, _return(KILL))
 
 
