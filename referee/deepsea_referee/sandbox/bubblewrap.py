@@ -235,11 +235,11 @@ class SandboxedProcess(IsolatedProcess):
         super().__init__(process, limits)
         self._group = group
         self._stage = stage
-        self._status = status
+        self._status_pipe = status
         self._lock = threading.RLock()
         self._status_text = b""
-        self._first: int | None = None  # the sandbox's process 1, in our numbers
-        self._first_handle = -1
+        self._init_pid: int | None = None  # of the sandbox's process 1, as it is numbered outside
+        self._init_pidfd = -1  # holds process 1; -1 while it is not open
         self._cpu_us = 0
         self._frozen = False
         self._killed = False
@@ -264,9 +264,9 @@ class SandboxedProcess(IsolatedProcess):
             has_exited = self._process.poll() is not None
             if not has_exited:
                 self._killed = True
-            if self._first_handle >= 0:
+            if self._init_pidfd >= 0:
                 with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
+                    signal.pidfd_send_signal(self._init_pidfd, signal.SIGKILL)
             elif not has_exited:
                 if self._group is not None:
                     self._group.kill()
@@ -280,14 +280,15 @@ class SandboxedProcess(IsolatedProcess):
     def cpu_us(self) -> int:
         """Return the CPU time of the sandbox in microseconds; it never decreases.
 
-        It is that of the control group, or without one, of the processes that are left.
+        It is counted by the control group. Without one, it is the sum for the processes that have
+        not ended.
         """
         used_us = self._group.cpu_us() if self._group else None
         if used_us is None and self._process.returncode is None:
-            first = self._read_status()
-            if first is not None:
+            init_pid = self._read_status()
+            if init_pid is not None:
                 # Process 1 is included, as it has the time of the children that it has reaped.
-                used_us = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(first))
+                used_us = sum(process_tree.cpu_us(pid) for pid in process_tree.tree(init_pid))
         self._cpu_us = max(self._cpu_us, used_us or 0)
         return self._cpu_us
 
@@ -386,17 +387,17 @@ class SandboxedProcess(IsolatedProcess):
                 self._process.kill()
             self._process.wait()
         with self._lock:
-            if self._first_handle >= 0:
+            if self._init_pidfd >= 0:
                 # The monitor may exit before process 1 has ended, so wait for process 1, too.
                 waiting = select.poll()
-                waiting.register(self._first_handle, select.POLLIN)
+                waiting.register(self._init_pidfd, select.POLLIN)
                 waiting.poll(_END_MS)
-                os.close(self._first_handle)
-                self._first_handle = -1
+                os.close(self._init_pidfd)
+                self._init_pidfd = -1
             with contextlib.suppress(OSError):
                 self._read_status()
-            os.close(self._status)
-            self._status = -1
+            os.close(self._status_pipe)
+            self._status_pipe = -1
         if self._group is not None:
             self._group.remove()
         self._stage.remove()
@@ -404,29 +405,33 @@ class SandboxedProcess(IsolatedProcess):
     def _read_status(self) -> int | None:
         """Read the new part of bubblewrap's status; return the pid of the sandbox's process 1.
 
-        Return None until bubblewrap has started process 1: then the first line of the status, in
-        JSON, has its pid, and a pidfd of it is opened. Raises OSError without a free descriptor.
+        Return None until bubblewrap has reported that pid, in the first line of the status. Raises
+        OSError without a free descriptor.
         """
         with self._lock:
-            if self._status >= 0:
+            if self._status_pipe >= 0:  # it is not closed yet
                 with contextlib.suppress(BlockingIOError):  # nothing new
-                    self._status_text += os.read(self._status, 65536)
+                    self._status_text += os.read(self._status_pipe, 65536)
             first_line, newline, _ = self._status_text.partition(b"\n")
-            is_complete = bool(newline)
-            if self._first is None and is_complete:
-                first = int(json.loads(first_line)["child-pid"])
-                with contextlib.suppress(ProcessLookupError):  # it has ended already
-                    self._first_handle = os.pidfd_open(first)
-                # Set after the handle was opened: if that fails, the next call tries it again.
-                self._first = first
-        return self._first
+            if self._init_pid is None and newline:  # the line is complete
+                self._hold_init(int(json.loads(first_line)["child-pid"]))
+        return self._init_pid
+
+    def _hold_init(self, pid: int) -> None:
+        """Open a pidfd of the sandbox's process 1, and store its pid.
+
+        If the pidfd cannot be opened, no pid is stored, so that the next call tries it again.
+        """
+        with contextlib.suppress(ProcessLookupError):  # it has ended already
+            self._init_pidfd = os.pidfd_open(pid)
+        self._init_pid = pid
 
     def _members(self) -> list[int]:
         """Return the processes of the sandbox, except those of bubblewrap."""
-        first = self._read_status()
-        if first is None or self._process.returncode is not None:
+        init_pid = self._read_status()
+        if init_pid is None or self._process.returncode is not None:
             return []
-        return process_tree.tree(first)[1:]
+        return process_tree.tree(init_pid)[1:]
 
     def _kill_during_setup(self) -> None:
         """Kill the monitor and its descendants, while the sandbox is not set up.
@@ -452,11 +457,11 @@ class SandboxedProcess(IsolatedProcess):
             if self.over_limit() or self.out_of_memory():
                 self.kill()
             return
-        first = self._read_status()
-        if first is None or self._process.returncode is not None:
+        init_pid = self._read_status()
+        if init_pid is None or self._process.returncode is not None:
             return  # before the setup, the sizes of /tmp and /dev/shm would be those of the host
         # Empty if no process has used CPU time since the last check: then the usage is the same.
-        processes = self._activity.tree_if_active(first)
+        processes = self._activity.tree_if_active(init_pid)
         members = processes[1:]  # without process 1, which is bubblewrap
         if not members:
             return
@@ -473,7 +478,7 @@ class SandboxedProcess(IsolatedProcess):
         total_bytes = 0
         for folder in ("tmp", "dev/shm"):
             try:
-                usage = os.statvfs(Path(f"/proc/{self._first}/root", folder))
+                usage = os.statvfs(Path(f"/proc/{self._init_pid}/root", folder))
             except OSError:
                 continue
             if usage.f_blocks * usage.f_frsize > self._limits.file_bytes + usage.f_frsize:
