@@ -170,7 +170,7 @@ class BlockSettings(GroupSettings):
 
         Raises UserError if the number of seats is not allowed, or the field has too many bots.
         """
-        # ours, theirs: the indices in `bots` of the copies of a, and of those of b
+        # `bots` has several copies of a and of b: `ours` and `theirs` are their indices.
         bots, line_ups, ours, theirs = seated(a, b, field, seats)
         return cls(
             bots=bots,
@@ -293,8 +293,9 @@ class BlockLuck:
     def measure(self, played: PlayedBlock) -> LuckSums:
         """Return how far luck has moved the lead of A over B in a block, in placement score.
 
-        Returns the same luck twice: limited to at most `bound`, and limited to at least `-bound`. A
-        bet on the lead needs the first, a bet against it the second (see `AdjustedSequence.add`).
+        It is returned in two forms: limited to at most `self.bound`, and limited to at least
+        `-self.bound`. The first is for a statistical bet that A is the stronger bot, the second for
+        one that B is (see `AdjustedSequence.add`).
         """
         from deepsea_sdk.coach.formula import chance_sum, formula  # slow to import, seldom needed
 
@@ -351,15 +352,22 @@ class CompareGames:
     ) -> bool:
         """Play the remaining blocks; return True if Ctrl-C interrupted them.
 
+        They end early if the comparison is to be played only `until_decided`, and has a verdict.
+
         on_block  receives each block once it is counted; returns True to stop
         Raises UserError for a bot that cannot be started or imported.
         """
 
         def count_block(number: int, played: PlayedBlock) -> bool:
-            """Count and store a block; return True to stop."""
-            luck = None if self._luck is None else self._luck.measure(played)
-            self.comparison.add([result for result, _ in played], luck)
-            self._save_block(number, played, {} if luck is None else {"luck": luck})
+            """Count and store a block; return True to stop playing."""
+            luck = None
+            stored_fields = {}
+            if self._luck is not None:
+                luck = self._luck.measure(played)
+                stored_fields["luck"] = luck
+            results = [result for result, _record in played]
+            self.comparison.add(results, luck)
+            self._save_block(number, played, stored_fields)
             if on_block(played) is True:
                 return True
             return self.settings.until_decided and self.comparison.verdict is not None
@@ -444,22 +452,32 @@ class _BlockCollector:
         self._collect(void.game - 1, None)
 
     def _collect(self, number: int, game: tuple[GameResult, GameRecord] | None) -> None:
-        """Add a game, and report the next block, and those after it, as far as they are complete.
+        """Add a game to its block, and report the blocks that are complete, in their order.
 
-        Raises _EndOfBlocks, which ends the match, if the receiver of the blocks wants no more.
+        A complete block waits for incomplete ones before it.
 
         number  the number of the game, from 0
-        game    None for a void game, because of which its block is not reported
+        game    the result and the record; None for a void game
         """
         self._games.setdefault(self._block_of(number), []).append(game)
-        while (block := self._next_block) is not None and self._is_complete(block):
+        while self._next_block is not None and self._is_complete(self._next_block):
+            block = self._next_block
             self._next_block = next(self._blocks, None)
-            games = [game for game in self._games.pop(block) if game is not None]
-            games.sort(key=lambda game: game[0].game)  # workers end their games in any order
-            if len(games) < self._size:
-                self.void.append(block)
-            elif self._on_block(block, games):
-                raise _EndOfBlocks
+            self._report(block)
+
+    def _report(self, block: int) -> None:
+        """Pass a complete block to its receiver, or list it in `void` if it has a void game.
+
+        Raises _EndOfBlocks, which ends the match, if the receiver wants no more blocks.
+        """
+        games = [game for game in self._games.pop(block) if game is not None]
+        if len(games) < self._size:
+            self.void.append(block)
+            return
+        games.sort(key=lambda game: game[0].game)  # workers end their games in any order
+        is_enough = self._on_block(block, games)
+        if is_enough:
+            raise _EndOfBlocks
 
     def _is_complete(self, block: int) -> bool:
         """Return True if all games of a block have ended."""

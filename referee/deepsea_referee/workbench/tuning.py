@@ -73,9 +73,10 @@ class Range(NamedTuple):
     """True if the number must be an integer."""
 
     def at(self, place: float) -> float:
-        """Return the number at a place in the range: `low` at 0, `high` at 1.
+        """Return the number at a place in the range: `low` at place 0, `high` at place 1.
 
-        It is rounded to a whole number, or to `_DIGITS` digits relative to the width of the range.
+        It is rounded: to a whole number if it must be one, otherwise to `_DIGITS` decimal digits in
+        a range of width 1, to fewer in a wider range, and to more in a narrower one.
         """
         width = self.high - self.low
         exact = self.low + place * width
@@ -132,31 +133,42 @@ class Spsa:
         They are on opposite sides of the newest place, each one move of `_moves` from it.
         """
         first_place, second_place = [], []
-        for place, move in zip(self.places[-1], self._moves(), strict=True):
-            # Places are from 0 to 1. Near an end, the two are around the nearest place for which
-            # both are inside.
-            middle = min(max(place, abs(move)), 1 - abs(move))
+        for coordinate, move in zip(self.places[-1], self._moves(), strict=True):
+            # Coordinates are from 0 to 1. Near an end of the range, the two settings are around the
+            # nearest middle for which both are inside.
+            distance = abs(move)
+            middle = min(max(coordinate, distance), 1 - distance)
             first_place.append(middle + move)
             second_place.append(middle - move)
         return self._values(first_place), self._values(second_place)
 
     def add(self, lead: float, progress: float) -> None:
-        """Add a step that was played, and move the place towards the better setting.
+        """Add a step that was played, and move the place of the search towards the better setting.
 
-        lead      the lead of the first setting of `pair` over the second one
+        A place has one coordinate for each number of the bot: 0 at the low end of the range that is
+        searched, 1 at the high end.
+
+        lead      the lead of the first setting of `pair` over the second one, as a placement score
         progress  the share of the search that is over with this step, from 0 to 1
         """
         first, second = self.pair()
         self._steps.append((first, second, lead))
-        # Steps become smaller and smaller: the gains a / (k + 1 + A) ** alpha of Spall's paper.
-        gain = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
+        gain = self._gain()
         new_place = []
-        for place, move in zip(self.places[-1], self._moves(), strict=True):
+        for coordinate, move in zip(self.places[-1], self._moves(), strict=True):
             # The two settings are 2 * move apart, so the slope along a number is lead / (2 * move).
-            moved = place + gain * lead / 2 / move
-            new_place.append(min(1.0, max(0.0, moved)))
+            change = gain * lead / (2 * move)
+            new_place.append(min(1.0, max(0.0, coordinate + change)))
         self.places.append(new_place)
         self._progress = progress
+
+    def _gain(self) -> float:
+        """Return the factor from the slope of the lead to the change of the place in this step.
+
+        It falls from step to step, so that the search comes to rest: it is a / (k + 1 + A) ** alpha
+        in Spall's paper, for step k from 0.
+        """
+        return _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
 
     @property
     def tried_ranges(self) -> list[TriedRange]:
@@ -202,22 +214,33 @@ class Spsa:
         The second setting is as far on the other side. A move is a share of the number's range, at
         most half of it. Its direction is random, but always the same one for the same step.
         """
+        # From _FIRST_MOVE to _LAST_MOVE as the search goes on.
+        usual_distance = _FIRST_MOVE * (_LAST_MOVE / _FIRST_MOVE) ** min(1.0, self._progress)
+        moves = []
+        for direction, bounds in zip(self._directions(), self.ranges, strict=True):
+            # The two settings of a whole number must differ by at least 1, also when rounded.
+            shortest = 0.5001 / (bounds.high - bounds.low) if bounds.whole else 0.0
+            distance = min(0.5, max(usual_distance, shortest))
+            moves.append(direction * distance)
+        return moves
+
+    def _directions(self) -> list[int]:
+        """Return for each number the direction of its move in the next step: 1 or -1.
+
+        Within a group of _GROUP steps, any two numbers move the same way in half of the steps, so
+        that the effect of one cancels for the other. The rows of a Hadamard matrix have this
+        property, also if the signs of a whole row are changed at random.
+        """
         group, step_in_group = divmod(self.steps, _GROUP)
         random_stream = Stream(self._seed, f"tune/{group}")
-        # From _FIRST_MOVE to _LAST_MOVE as the search goes on.
-        distance = _FIRST_MOVE * (_LAST_MOVE / _FIRST_MOVE) ** min(1.0, self._progress)
-        moves = []
-        for row, bounds in enumerate(self.ranges, 1):
-            # The signs of a number within a group are a row of a Hadamard matrix: two numbers move
-            # the same way in half of the steps, so that the effect of one cancels for the other.
+        directions = []
+        for row in range(1, len(self.ranges) + 1):
             # An entry of the matrix is -1 if the two indices have an odd number of common 1 bits.
             common_bits = (row & step_in_group).bit_count()
             hadamard_sign = (-1) ** common_bits
             random_sign = 2 * random_stream.uniform(2) - 1  # -1 or 1
-            # The two settings of a whole number must differ by at least 1, also when rounded.
-            shortest = 0.5001 / (bounds.high - bounds.low) if bounds.whole else 0.0
-            moves.append(random_sign * hadamard_sign * min(0.5, max(distance, shortest)))
-        return moves
+            directions.append(random_sign * hadamard_sign)
+        return directions
 
 
 # The numbers of a bot
@@ -338,7 +361,8 @@ class Budget(NamedTuple):
     def parse(cls, text: str) -> Budget:
         """Read a budget: a time such as 20m, or a number of games such as 5000.
 
-        Raises UserError if the text is neither.
+        One half of it is for the search, the other one for the comparison after it. Raises
+        UserError if the text is neither a time nor a number.
         """
         match = re.fullmatch(r"(\d{1,9})([smh]?)", text)
         if match is None or not int(match[1]):
@@ -346,7 +370,7 @@ class Budget(NamedTuple):
                 f"{text!r} is no budget: name a time such as 90s, 20m or 2h, or a number of games"
             )
         number, unit = int(match[1]), match[2]
-        # In microseconds; a number without a unit counts games.
+        # A time is stored in microseconds; a number without a unit counts games.
         size_of_unit = {"": 1, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6}
         total = number * size_of_unit[unit]
         return cls(text, half=max(1, total // 2), in_games=unit == "")
@@ -449,6 +473,7 @@ class TuneGames:
         start_us = self._now_us()
         first_block = self.search.steps * BLOCKS
         settings = self._comparison_settings(*self.search.pair())
+        # A comparison of BLOCKS blocks, as if those of all earlier steps were played already.
         all_games = (first_block + BLOCKS) * settings.size
         step = CompareGames(replace(settings, done=first_block, games=all_games))
         interrupted = step.play(_ignore_block, workers=workers, in_process=in_process)
@@ -456,7 +481,8 @@ class TuneGames:
             return True
         if not step.comparison.blocks:
             raise UserError("no block of a step counts: every one had a void game")
-        lead, spent = step.comparison.deciding.mean, self._cost(BLOCKS, start_us)
+        lead = step.comparison.deciding.mean
+        spent = self._cost(BLOCKS, start_us)
         if self._folder is not None:
             self._folder.add(self.search.steps, (), {"lead": lead, "spent": spent})
         self._count(lead, spent)
