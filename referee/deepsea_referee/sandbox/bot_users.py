@@ -105,10 +105,11 @@ class UserRange(NamedTuple):
         for name in ("uid_map", "gid_map"):
             # Each line: the first number inside, the first number outside, and their count.
             mapped_ranges = (map(int, line.split()) for line in _lines(process / name))
-            if not any(
+            is_mapped = any(
                 first <= self.first and self.last < first + count
                 for first, _outside, count in mapped_ranges
-            ):
+            )
+            if not is_mapped:
                 return "this container has no such users"
         return ""
 
@@ -199,10 +200,14 @@ MOST_SUBORDINATE = 500
 
 
 def subordinate(user: int, etc: Path = Path("/etc")) -> UserRange | None:
-    """Return the subordinate users of a user, at most MOST_SUBORDINATE; None if there are none.
+    """Return the users that this machine has assigned to an ordinary user; None if there are none.
 
-    Those are the numbers that subuid and subgid in the folder `etc` both assign to the user, so
-    that each bot has a user and a group with the same number.
+    The file subuid assigns numbers of users, subgid numbers of groups. The result is a range that
+    both assign, at most MOST_SUBORDINATE long, so that each bot has a user and a group with the
+    same number.
+
+    user  the number of the ordinary user
+    etc   the folder with subuid and subgid
     """
     owners = {str(user)}  # the files name an owner by number or by name
     with contextlib.suppress(KeyError):
@@ -222,7 +227,7 @@ def _ranges_of(owners: set[str], file: Path) -> list[UserRange]:
     return [
         UserRange(first, first + count - 1)
         for owner, first, count in _entries(file)
-        if owner in owners and count
+        if owner in owners and count > 0
     ]
 
 
@@ -249,9 +254,11 @@ def configured_users() -> BotUsers | None:
 
 
 def choose(text: str) -> None:
-    """Run bots as the users of the range `text`, in this process and those that it starts.
+    """Let this process, and those that it starts, run bots as the users of a range.
 
     Raises ValueError, whose message is a line for the user, if the range cannot be used.
+
+    text  the range, such as "60600-61099"
     """
     if os.geteuid() != 0:
         raise ValueError("only root can start bots as other users")
@@ -280,7 +287,7 @@ def is_root() -> bool:
 
 @cache
 def own_users() -> BotUsers | None:
-    """Return the users for bots that work on this machine; None if there are none.
+    """Return the configured users if bots can run as them on this machine, otherwise None.
 
     Root can become any user. For subordinate users, this process tries once to run a program as one
     of them: the machine may lack a program, or not allow user namespaces.
@@ -350,7 +357,7 @@ class Stage:
         elif is_root():
             stage.user = NOBODY
         else:
-            return stage
+            return stage  # bots run as the user of this process
         try:
             for mount in shown:
                 stage._make_readable(mount)
@@ -435,6 +442,7 @@ def launcher(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, 
     makes the mounts, and then becomes the user of the stage.
 
     joins  the files of control groups to which a process writes 0 to join them
+    stage  has the user of the bot, and the mounts that this user needs
     """
     command: list[str] = []
     environment: dict[str, str] = {}

@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -93,9 +93,9 @@ class MountedHierarchy(NamedTuple):
 def hierarchies() -> Hierarchies:
     """Return the folders in which this process can make control groups for bots.
 
-    They are found by trial, once in each process. The processes of this group may be moved into
-    another one by that, so a command that starts bots calls this before it starts other processes.
-    Remains of killed referees are removed, too.
+    They are found by trial, once in each process. A trial may move all processes of this process's
+    group into another group. So a command that starts bots calls this before it starts other
+    processes. Remains of killed referees are removed, too.
     """
     mounted = mounted_hierarchies(Path("/proc/self/mountinfo"), Path("/proc/self/cgroup"))
     working = find_hierarchies(mounted)
@@ -219,11 +219,10 @@ def _has_pressure(group: Path) -> bool:
 
 
 def _folder_with_limits(place: MountedHierarchy) -> tuple[Path | None, str]:
-    """Return a folder of cgroup v2 whose children can have limits of memory and tasks.
+    """Find a folder of cgroup v2 whose children can have limits of memory and tasks.
 
-    The second value is "" then. If there is no such folder, return None and the reason why the
-    first candidate was refused; the reason is "" if no candidate can be written and has these
-    controllers.
+    Returns the folder and "". If there is none, returns None and the reason why the first candidate
+    was refused; "" if no candidate can be written and has these controllers.
     """
     own_group, assigned_group = _candidates(place)
     first_reason = ""
@@ -267,10 +266,12 @@ def _enable_controllers(folder: Path) -> None:
     cannot be moved. A group without the controller of the CPU is no error.
     """
     enabled = folder / "cgroup.subtree_control"
-    if not set(enabled.read_text().split()) >= _BOUNDS:
+    has_limits = set(enabled.read_text().split()) >= _BOUNDS
+    if not has_limits:
         for _ in range(_TRIES - 1):
             if write(enabled, _ENABLE_BOUNDS):
                 break
+            # Another process may appear in the group after this: the kernel refuses again then.
             delegation.make_room(folder, folder / LEAF)
         else:
             enabled.write_text(_ENABLE_BOUNDS)  # the last attempt: it raises the kernel's error
@@ -478,19 +479,26 @@ class Group:
         counters = counters or _read_counters(group / "memory.oom_control")
         if counters.get("oom_kill", "0") == "0":
             return None
-        # oom_kill counts members that were killed for either reason. The reason was the limit if
-        # the kernel has refused memory because of it, which is counted, too.
+        # oom_kill counts members that were killed for either reason.
+        return "limit" if self._has_reached_limit(group, counters) else "machine"
+
+    def _has_reached_limit(self, group: Path, counters: Mapping[str, str]) -> bool:
+        """Return True if the kernel has refused memory because of the group's limit, or may have.
+
+        counters  the counters of the group's memory.events or memory.oom_control
+        """
         if "oom" in counters:
             failure_counts = [int(counters["oom"])]
         else:
             failure_counts = _read_numbers(group, _FAILURE_FILES_V1)
         if not failure_counts:
-            return "limit"
+            return True  # it is not known
+        if any(failure_counts):
+            return True
         # v1 of newer kernels does not count such failures, but records the highest usage.
         nearly_full_bytes = self._limits.memory_bytes - MIB
         peaks_bytes = _read_numbers(group, _PEAK_FILES_V1)
-        was_nearly_full = any(peak_bytes >= nearly_full_bytes for peak_bytes in peaks_bytes)
-        return "limit" if was_nearly_full or any(failure_counts) else "machine"
+        return any(peak_bytes >= nearly_full_bytes for peak_bytes in peaks_bytes)
 
     def remove(self) -> None:
         """Kill the remaining members, close the open files and remove the groups."""

@@ -62,7 +62,8 @@ def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str
     read_properties = read or ask_systemd
     properties = read_properties(unit)
     if properties is None:
-        # The mark is what systemd leaves at the group itself; it says nothing of the OOM policy.
+        # systemd did not answer. Its mark at the group tells whether it is delegated, but nothing
+        # of the OOM policy.
         properties = {"Delegate": "yes" if _is_marked(unit.group) else "no"}
     if properties.get("Delegate") != "yes":
         return f"{unit.name} has no Delegate=yes"
@@ -172,8 +173,8 @@ def outsiders(inside: Collection[int], moved: Collection[int]) -> list[int]:
     inside  the processes in the group
     moved   processes of the referee that were in the group before
     """
-    own_line = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))
-    return [pid for pid in sorted(inside) if not _descends_from(own_line, pid)]
+    own_ancestors = {*inside, *moved}.intersection(_with_ancestors(os.getpid()))  # itself included
+    return [pid for pid in sorted(inside) if not _descends_from(own_ancestors, pid)]
 
 
 def _descends_from(processes: set[int], pid: int) -> bool:

@@ -118,8 +118,12 @@ def _visible_rivals(rivals: Sequence[Path], shown: Sequence[Mount]) -> Iterator[
 
 
 def _system_folders() -> tuple[list[tuple[str, str]], list[Mount]]:
-    """Return what a sandbox has of the system: symbolic links (text and path), and mounts."""
-    links, mounts = [], [Mount(Path("/usr"), "/usr", is_system=True)]
+    """Return the parts of this machine's file system that every sandbox has.
+
+    They are symbolic links, each with its text and its path, and read-only mounts.
+    """
+    links = []
+    mounts = [Mount(Path("/usr"), "/usr", is_system=True)]
     for name in (*SYSTEM_FOLDERS, *SYSTEM_FILES):
         path = Path(name)
         if path.is_symlink():  # such as /bin, which is usr/bin on most systems

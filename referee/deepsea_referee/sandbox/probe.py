@@ -246,9 +246,9 @@ def complete(found: list[Check]) -> bool:
     return not _failed(found)
 
 
-def verdict(found: list[Check]) -> str:
+def verdict(checks: list[Check]) -> str:
     """Return the last line of `doctor`, which sums up the checks for the user."""
-    failed_checks = _failed(found)
+    failed_checks = _failed(checks)
     if not failed_checks:
         return "the sandbox is complete: --isolation sandbox"
     if failed_checks == ["control groups"]:
@@ -275,8 +275,12 @@ def confinement(test: Ending | None = None) -> Iterator[Check]:
         yield basic_check
         if not basic_check.ok:
             return
+
+    def running_test() -> AbstractContextManager[Ending]:
+        return _look_inside() if test is None else nullcontext(test)
+
     # The test program prints facts that it has found out inside of the sandbox.
-    test_outcome = _run_to_end(lambda: nullcontext(test) if test else _look_inside())
+    test_outcome = _run_to_end(running_test)
     try:
         facts = json.loads(test_outcome.stdout)
     except ValueError:
@@ -560,9 +564,9 @@ def started(
             ended = process_tree.wait_for_end(contained.pid, milliseconds)
             returncode = contained.poll()
             setup_error, over_limit = contained.setup_error(), contained.over_limit()
-            contained.close()
+            contained.close()  # kills what remains
             stdout, is_silent = _read_rest(out)
-            stderr, _ = _read_rest(err)
+            stderr, _is_at_end = _read_rest(err)
             return RunOutcome(ended, returncode, stdout, stderr, over_limit, setup_error, is_silent)
 
         with closing(contained):

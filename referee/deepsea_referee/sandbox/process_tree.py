@@ -191,7 +191,8 @@ class TreeActivity:
         if cpu_ns_of and cpu_ns_of == self._last_cpu_ns:
             return []
         pids = tree(root)
-        if pids == [*cpu_ns_of]:
+        has_same_processes = pids == [*cpu_ns_of]
+        if has_same_processes:
             self._last_cpu_ns = cpu_ns_of
         else:
             # A new process may have started another one after it was listed. So the next call must
@@ -342,8 +343,8 @@ def oom_kills(vmstat: str = "/proc/vmstat") -> int:
 def ended_for_memory(returncode: int | None, kills_before: int) -> bool:
     """Return True if a process was killed for lack of memory, as far as that can be known.
 
-    It was killed, and the kernel has killed for lack of memory since the process was started. The
-    caller makes sure that the referee did not kill it.
+    That is assumed if it was killed, and the kernel has killed any process for lack of memory since
+    its start. The caller makes sure that the referee did not kill it.
 
     returncode    the exit status of the process
     kills_before  the result of `oom_kills` at the start of the process
