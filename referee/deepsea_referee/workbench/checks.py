@@ -199,7 +199,7 @@ class _Examination:
         rounds change the number of seats, and end when two fifths of the time are used up. A preset
         in which the bot was at fault is not played again.
         """
-        deadline_us = self.time.now_us() + self.time_us * 2 // 5
+        deadline_us = self.time.now_us() + self.time_us * 2 // 5  # other checks need the rest
         seat_counts = range(MIN_PLAYERS, MAX_PLAYERS + 1)
         # For each preset the number of the bot's decisions, by the number of seats.
         decision_counts: dict[str, dict[int, int]] = {preset.name: {} for preset in rules}
@@ -603,13 +603,13 @@ class RandomSeat:
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         """Choose a random action, and pass it to `on_answer` in the next pass of the event loop.
 
-        The request and the time are not read: the question is that which the game asks now.
-        Returns 0 as the id of the request, by which nobody refers to it.
+        The request and the time are not read: the legal actions are known from the game. Returns 0
+        as the id of the request, which nobody uses.
         """
         question = self._game.pending()
         assert question is not None
         index = self._random.uniform(len(question.legal))
-        answer = TimedAnswer(question.legal[index], 0)
+        answer = TimedAnswer(question.legal[index], us=0)
         asyncio.get_running_loop().call_soon(on_answer, answer)
         return 0
 
@@ -694,33 +694,39 @@ class LateAnswerSession(DisturbedSession):
     """The time that the bot was promised for a request that was just disturbed; else 0."""
 
     def ask(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
-        """Forward a request; the one after the timeout has more time, and is not charged.
+        """Forward a request; the one after the disturbed request has more time, without charge.
 
-        The bot may still work on the disturbed request, so its time is added to that of this one.
+        The bot may still work on the disturbed request until the time that it was promised for it
+        is over. So that time is added.
         """
         promised_us = self._promised_us
         if promised_us == 0:
             return super().ask(request, time_left, on_answer)
         self._promised_us = 0
 
-        def report_without_time(outcome: TimedAnswer | BotFault | RefereeError) -> None:
-            on_answer(outcome._replace(us=0) if isinstance(outcome, TimedAnswer) else outcome)
+        def report_without_charge(outcome: TimedAnswer | BotFault | RefereeError) -> None:
+            if isinstance(outcome, TimedAnswer):
+                outcome = outcome._replace(us=0)
+            on_answer(outcome)
 
         self._requests += 1
-        longer = TimeLeft(promised_us + sum(time_left), 0)
-        return self._session.ask(request, longer, report_without_time)
+        longer_time = TimeLeft(budget_us=promised_us + sum(time_left), bank_us=0)
+        return self._session.ask(request, longer_time, report_without_charge)
 
     def disturb(self, request: bytes, time_left: TimeLeft, on_answer: OnAnswer) -> int:
         """Send a request for which the session allows no time, and report a timeout.
 
-        Another fault of the bot, such as a crash, is reported as it is.
+        Another fault of the bot, such as a crash, is reported as it is. The bot is promised its
+        usual time, which is stored for the next request.
         """
         self._promised_us = sum(time_left)
         timeout = BotFault(Fault.TIMEOUT, self.MESSAGE, self._promised_us)
 
         def report_timeout(outcome: TimedAnswer | BotFault | RefereeError) -> None:
-            is_other_fault = isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT
-            on_answer(outcome if is_other_fault else timeout)
+            if isinstance(outcome, BotFault) and outcome.fault is not Fault.TIMEOUT:
+                on_answer(outcome)
+            else:
+                on_answer(timeout)
 
         # The session's timer begins once the request was written: so the bot receives the request
         # before the notice of its timeout.

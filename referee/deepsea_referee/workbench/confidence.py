@@ -95,9 +95,9 @@ def elo_difference(mean: float, interval: Interval, middle: float = 0.5, bots: i
     middle    the mean of their two scores
     bots      the number of bots that play each other
     """
-    # Let a bot be d points above the mean of all bots. Its opponents, all bots but itself, are on
-    # average d / (bots - 1) below that mean. So `elo_of`, which compares the bot with its
-    # opponents, gives d + d / (bots - 1) = d / (1 - 1 / bots). Times this factor, it is d again.
+    # `elo_of` compares a bot with its opponents, but a difference of two bots needs the distance of
+    # each from the mean of all bots. That is smaller, as the bot itself is in the mean: a bot that
+    # is 30 points above two opponents is 20 points above the mean of the three.
     factor = 1 - 1 / bots
 
     def elo_of_difference(difference: float) -> float:

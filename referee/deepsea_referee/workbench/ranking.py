@@ -207,16 +207,18 @@ class Ranking:
         mean, (low, high) = sequence.mean, sequence.interval
         if mean < 0:
             mean, low, high = -mean, -high, -low  # the pair the other way round
-        # By what factor the distances must shrink. Either the lower end comes above 0:
-        ratio = (mean - low) / max(mean, 1e-9)
+        # By what factor must the distances shrink? One bot is the stronger one once the lower end
+        # is above 0.
+        shrink_factor = (mean - low) / max(mean, 1e-9)
         if mean < self._margin:
-            # Or both ends come within the margin.
-            upper_ratio = (high - mean) / (self._margin - mean)
-            lower_ratio = (mean - low) / (self._margin + mean)
-            ratio = min(ratio, max(upper_ratio, lower_ratio))
-        # That takes ratio**2 times as many games as were played already; these are not missing.
-        played_games = self.rounds * self.bots  # a round has as many games as there are bots
-        return max(1, round(played_games * (ratio**2 - 1)))
+            # The bots are equal once both ends are within the margin, which may come first.
+            upper_factor = (high - mean) / (self._margin - mean)
+            lower_factor = (mean - low) / (self._margin + mean)
+            shrink_factor = min(shrink_factor, max(upper_factor, lower_factor))
+        # That takes the square of the factor times as many games as were played; those not played
+        # yet are missing. A round has as many games as there are bots.
+        played_games = self.rounds * self.bots
+        return max(1, round(played_games * (shrink_factor**2 - 1)))
 
 
 # The games

@@ -338,7 +338,7 @@ class _OtherDice(Game):
     ) -> Decision:
         """Play a decision as `Game` does.
 
-        Before decision `change`, the source of the dice is replaced by that of the other seed.
+        Dice that are rolled after decision number `_change` was made are those of another seed.
         """
         if len(self.decisions) == self._change:
             self._source = source(self._dice_seed)

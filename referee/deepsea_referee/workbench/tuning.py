@@ -168,7 +168,8 @@ class Spsa:
         It falls from step to step, so that the search comes to rest: it is a / (k + 1 + A) ** alpha
         in Spall's paper, for step k from 0.
         """
-        return _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
+        gain: float = _GAIN / (self.steps + 1 + _CALM) ** _GAINS_FALL
+        return gain
 
     @property
     def tried_ranges(self) -> list[TriedRange]:

@@ -95,19 +95,19 @@ class Versions:
     def best(self) -> Version | None:
         """The best version, as the newest run names it; None if there is no run.
 
-        If the user has removed the folder of that version, the run before the newest one is asked,
-        and so on.
+        If the user has removed the folder of that version, the version that the run before names is
+        taken, and so on.
         """
         for run in reversed(self._runs.values()):
             best_run = self._runs.get(run.best)
             if best_run is not None:
-                newest_run = max(
-                    number
-                    for number, other in self._runs.items()
-                    if other.digest == best_run.digest
-                )
-                return Version(run.best, self._folder / str(newest_run), best_run)
+                folder = self._folder / str(self._newest_run_of(best_run.digest))
+                return Version(run.best, folder, best_run)
         return None
+
+    def _newest_run_of(self, digest: str) -> int:
+        """Return the number of the last run in which the program with this digest played."""
+        return max(number for number, run in self._runs.items() if run.digest == digest)
 
     @property
     def panel(self) -> Sequence[str]:
