@@ -137,14 +137,14 @@ class OutputPlan:
         return BotOutput(file, prefix, bot.own_paths)
 
     def show_hints(self, number: int, bot: BotSpec, log: str, *, is_reported: bool) -> None:
-        """Show the SDK's hints that a bot's first process has printed, if hints are wanted.
+        """Show the SDK's hints in the output of a bot's first process, if hints are wanted.
 
-        If the rest of its output is lost, one more hint says how to keep it.
+        If the author will not see the rest of the output, one more hint says how to keep it.
 
         number       the index of the bot
         log          the last output of the process
-        is_reported  True if the log is shown elsewhere, with a fault, or has only the stack of a
-                     process that the referee aborted
+        is_reported  True if the author sees the log anyway, with a fault, or if it has only the
+                     stack that the process printed when the referee aborted it
         """
         if self.hints is None or self.worker > 1:  # of several workers the first one shows them
             return
@@ -252,7 +252,8 @@ class _LineSplitter:
 
         A very long line is passed on before its end, in pieces.
         """
-        *lines, self._unfinished = (self._unfinished + self._decode(data)).split("\n")
+        text = self._unfinished + self._decode(data)
+        *lines, self._unfinished = text.split("\n")
         if len(self._unfinished) > _LONGEST_LINE:
             lines.append(self._unfinished)
             self._unfinished = ""
@@ -316,11 +317,14 @@ class OutputCapture:
             os.close(self.writing)
 
     def finish(self) -> None:
-        """Read the bytes that are in the pipe, without waiting for more, and close it."""
+        """Read the last output of an ended process, and close the pipe.
+
+        A process that still holds the write end is not waited for.
+        """
+        # The pipe has no end as long as the referee could write into it.
         self.close_writing()
         if self._is_open:
-            # Where a thread reads the pipe, it has to come to the end first.
-            self._reader.settle()
+            self._reader.wait_for_last_bytes()
         self.drain()
         self._close()
 
@@ -337,10 +341,10 @@ class OutputCapture:
             self._sink(data)
 
     def _read(self) -> None:
-        """Read once; called when the pipe is readable, and closes it at its end.
+        """Read some bytes of the pipe, or close it at its end; called when it is readable.
 
-        If the bot has printed more than is stored, the reader pauses afterwards: then the pipe
-        fills up and the bot waits, not the referee.
+        If the bot has printed more than is stored, the reader pauses afterwards. Then the pipe
+        fills up, and the bot has to wait until it can print more.
         """
         if not self._is_open:
             return
@@ -454,17 +458,23 @@ def _as_traceback(lines: list[str]) -> list[str]:
 def _stack_of_bot(lines: list[str], abort_line: int) -> int:
     """Return the index of the heading of the stack that explains an abort.
 
-    It is the stack of the thread that crashed. If the referee aborted the process, it is the stack
-    of the main thread, which is written last and runs the bot's code: the signal may have
-    interrupted any thread. Without stacks, return the number of lines.
+    It is the stack of the thread that crashed, or of the main thread, which runs the bot's code,
+    if the referee aborted the process. Without stacks, return the number of lines.
 
     abort_line  the index of the line of the abort, after which the stacks come
     """
-    stacks = [n for n, line in enumerate(lines) if n > abort_line and _STACK.match(line)]
-    crashed = [n for n in stacks if lines[n].startswith("Current")]
-    if crashed and lines[abort_line] != _BY_REFEREE:
-        return crashed[-1]
-    return stacks[-1] if stacks else len(lines)
+    headings: list[int] = []
+    for number, line in enumerate(lines):
+        if number > abort_line and _STACK.match(line):
+            headings.append(number)
+    if not headings:
+        return len(lines)
+    # "Current thread" heads the stack of the thread that a signal has interrupted. For the signal
+    # of the referee that may be any thread; the main thread is written last.
+    current = [number for number in headings if lines[number].startswith("Current")]
+    if current and lines[abort_line] != _BY_REFEREE:
+        return current[-1]
+    return headings[-1]
 
 
 def _last_traceback(lines: list[str]) -> int | None:
@@ -636,15 +646,17 @@ def _misspelt(programs: Iterable[bytes]) -> Iterator[str]:
 
 
 def _bot_classes(programs: Iterable[bytes]) -> Iterator[ast.ClassDef]:
-    """Yield the classes that derive from the SDK's `Bot`, also by way of each other.
+    """Yield the classes in these files that derive from the SDK's `Bot`, directly or indirectly.
 
-    The files are parsed only, so a class is known by its name alone, in all of the files.
+    The files are parsed, but not run. So a base class is known by its name alone, and may be in
+    another one of the files.
     """
     bot_names = {"Bot"}
     remaining: list[ast.ClassDef] = []
     for program in programs:
         for node in _nodes(program):
             if isinstance(node, ast.ImportFrom) and str(node.module).startswith(_PACKAGES):
+                # Any of these names may be that of `Bot` or of a sample bot's class.
                 bot_names |= {name.asname or name.name for name in node.names}
             elif isinstance(node, ast.ClassDef):
                 remaining.append(node)

@@ -36,8 +36,8 @@ class BotGauge:
     def read(self) -> Reading:
         """Read the counters of the bot, of the referee and of the host, all since their starts.
 
-        The time that the bot was denied comes from its control group. Without one, it is the time
-        for which its threads have waited for a CPU.
+        The time for which the host denied the bot a CPU comes from the bot's control group.
+        Without one, it is the time for which the bot's threads have waited for a CPU.
         """
         # The referee's own waits are read first: this thread may wait for a CPU while it reads the
         # others, and must not count that wait as one before this reading.
@@ -48,7 +48,8 @@ class BotGauge:
         if denied_us is None:
             denied_us = waited_us
         else:
-            self._last_denied_us = (self._last_denied_us[1], denied_us)
+            _, previous_denied_us = self._last_denied_us
+            self._last_denied_us = (previous_denied_us, denied_us)  # of the last two readings
         host_us = process_tree.host_cpu_us(self._only_cpus)
         return Reading(
             usage=self._usage(denied_us, host_us),

@@ -199,7 +199,7 @@ class LoopReader:
         self._loop.remove_reader(self._descriptor)
         self._resuming = self._loop.call_later(seconds, self._resume)
 
-    def settle(self) -> None:
+    def wait_for_last_bytes(self) -> None:
         """Wait for the last bytes of an ended process: not necessary here, the pipe has them."""
 
     def close(self) -> None:

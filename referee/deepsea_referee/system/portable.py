@@ -266,8 +266,8 @@ class PlainBotProcess(IsolatedProcess):
     def kill(self) -> None:
         """Kill all processes of the bot's tree, children first, and those of its process group.
 
-        After the first process was reaped, the group is killed once and never again: another group
-        may have its number then.
+        Once the first process is reaped, another group may get the number of the bot's group. So
+        the group is killed once more at most.
         """
         was_reaped = self._process.poll() is not None
         kill(reversed(self._tree()))
@@ -476,7 +476,7 @@ _CHUNK = 16 * 1024
 """The largest number of bytes that are read at once."""
 _LAST_CHUNKS = 16
 """The number of chunks that are read after the end of a process."""
-_SETTLE_S = 0.25
+_LAST_BYTES_S = 0.25
 """The longest wait for the last output of an ended process: a child may hold the pipe open."""
 
 
@@ -546,19 +546,19 @@ class ThreadReader:
     def pause(self, seconds: float) -> None:
         self._pause_s = seconds
 
-    def settle(self) -> None:
-        """Wait shortly for the last bytes of an ended process."""
+    def wait_for_last_bytes(self) -> None:
+        """Let the thread read the last bytes of an ended process, and wait shortly for that."""
         with self._changed:
             self._room, self._pause_s = _LAST_CHUNKS, 0.0
             self._changed.notify_all()
-            self._changed.wait_for(self._has_settled, _SETTLE_S)
+            self._changed.wait_for(self._has_last_bytes, _LAST_BYTES_S)
 
     def close(self) -> None:
         with self._changed:
             self._closed.set()
             self._changed.notify_all()
 
-    def _has_settled(self) -> bool:
+    def _has_last_bytes(self) -> bool:
         """Return True at the end of the pipe, or if enough was read."""
         return self._ended or len(self._chunks) >= self._room
 
@@ -567,10 +567,10 @@ class ThreadReader:
         return self._closed.is_set() or len(self._chunks) < self._room
 
     def _read(self) -> None:
-        """Read the pipe until its end or `close`, in the reader's own thread.
+        """Read the pipe, in the reader's own thread, until its end or until `close` is called.
 
-        After each chunk the event loop is called, which takes the chunk. Then the thread waits,
-        first until there is room for another chunk, and then for the time of `pause`.
+        After each chunk the thread calls `ready` in the event loop, which takes the chunk. Then it
+        waits until there is room for another chunk, and for as long as `pause` has set.
         """
         # Only this thread closes the descriptor: afterwards its number may be another file's.
         with os.fdopen(self._descriptor, "rb", buffering=0) as pipe, suppress(OSError):
