@@ -116,10 +116,11 @@ class BotPool:
 
     @contextlib.contextmanager
     def table(self, line_up: Sequence[int], seed: bytes) -> Iterator[list[Slot]]:
-        """Yield a slot for each seat of a game: its process has not played on the game's seed.
+        """Assign a slot to each seat for a game in the `with` block, and yield the slots.
 
-        Within the `with` block the slots count as used by a game in progress. Seats with the same
-        bot get the same slot.
+        A slot is a place for one process of a bot. No process of the assigned slots has played on
+        the game's seed, so that the bot cannot remember the dice. Seats with the same bot get the
+        same slot.
 
         line_up  the number of the bot in each seat
         seed     the seed of the game
@@ -135,6 +136,7 @@ class BotPool:
                 self._slots.append(_Slot(bot, first_slot.bot))
             game_slots.append(bot_slots[earlier_games])
         self._games += 1
+        # Slots of games in progress are not idle: `_make_room` ends none of their processes.
         for number in game_slots:
             self._slots[number].games += 1
             self._slots[number].last_game = self._games
@@ -177,16 +179,19 @@ class BotPool:
         return process is None or not process.session.usable or self._lacks_files(slot)
 
     async def _start_or_give_up(self, slot: _Slot, suspect: bool) -> None:
-        """Start a process for the slot, or give the bot up: then `given_up` says why.
+        """Start a process for the slot, unless its bot is given up.
 
-        A bot is given up after too many restarts in a row, and after a start timeout. For `suspect`
-        and HostTooBusy see `ready`.
+        A bot is given up after too many restarts in a row, and after a start timeout. Then the
+        slot's `given_up` is set to the reason. Raises HostTooBusy if the host delays the start.
+
+        suspect  True if such a delay counts as a start timeout of the bot
         """
         process = slot.process
         if slot.restarts == RESTARTS_IN_A_ROW:
             slot.given_up = f"not started again after {RESTARTS_IN_A_ROW} restarts in a row"
         elif process is not None and process.missed_start:
-            # The game for which it was started tells of the timeout itself; later games need this.
+            # The first game with the process reports the timeout itself, as a fault. Later games
+            # report this reason.
             if slot.last_used is process:
                 slot.given_up = "not started again after a start timeout"
         else:
@@ -232,7 +237,7 @@ class BotPool:
         if slot.process is not None and slot.process.session.usable:
             slot.restarts = 0
 
-    def _rivals(self, bot: BotSpec) -> Iterator[Path]:
+    def _rival_paths(self, bot: BotSpec) -> Iterator[Path]:
         """Yield the paths at which a bot could read the files of other bots of the match.
 
         An author may keep several bots in one folder. Then the copy of the folder has all of them,
@@ -277,8 +282,10 @@ class BotPool:
         """Replace the slot's process by a new one, and count the restart.
 
         The restart does not count if the referee itself has ended the former process. If the new
-        program exits too early, nothing is raised: its requests fail. For `suspect` and HostTooBusy
-        see `ready`.
+        program exits too early, nothing is raised: its requests fail. Raises HostTooBusy if the
+        host delays the start.
+
+        suspect  True if such a delay counts as a start timeout of the bot
         """
         former = slot.process
         was_ended_by_referee = former is not None and former.session.ended_by_referee
@@ -344,7 +351,7 @@ class BotPool:
         self._starts_of_bots[slot.number] += 1
         slot.start = self._starts_of_bots[slot.number]
         output = self._output.open(slot.number, slot.bot, slot.start)
-        hidden_paths = [path for path in self._rivals(slot.bot) if path.exists()]
+        hidden_paths = [path for path in self._rival_paths(slot.bot) if path.exists()]
         process = BotProcess(
             slot.bot, self._hosting, self._clock, output, hidden_paths, self._freezer
         )

@@ -244,7 +244,7 @@ class BotProcess:
         """
         timer = DecisionTimer(self.session.timer.gauge, START_PATIENCE)
         limits = TimeLeft(budget_us=self._hosting.start_limit_us, bank_us=0)
-        timer.start([(0, limits)], self._clock.now_us())
+        timer.start([(0, limits)], self._clock.now_us())  # as the only decision, number 0
         while timer.due_us is not None:
             try:
                 async with time_limit(self._clock, timer.due_us - self._clock.now_us()):
@@ -253,17 +253,19 @@ class BotProcess:
                     )
                 return None
             except TimeoutError:
-                # If the load of the host gives the bot more time, there is no end yet.
-                for _, request_end in timer.check(self._clock.now_us()):
+                # Empty if the load of the host gives the bot more time
+                ends = timer.check(self._clock.now_us())
+                if ends:
+                    _, request_end = ends[0]
                     return request_end
         return None
 
     async def stop(self) -> None:
         """Stop the whole process tree, and free all resources.
 
-        A connected bot gets Goodbye, and the grace period to exit. A Python program that is
-        still running then prints its stack for its author. This may be called at any time, and more
-        than once.
+        A connected bot gets Goodbye, and the grace period to exit. A Python program that still
+        runs after that prints its stack for its author. All others are killed. This may be called
+        at any time, and more than once.
         """
         if self._process is not None:
             session, grace_us = self.session, self._hosting.grace_us
@@ -272,7 +274,7 @@ class BotProcess:
                 await self._wait_for_exit(grace_us)
                 await self._abort()
             self._kill()
-            self._leave_turns()
+            self._leave_turns()  # thaws the bot, so that it can exit
             if self._unwatch is not None:  # still watched: `_on_exit` has not been called yet
                 await self._wait_for_exit(_KILL_LIMIT_US)
         server = self._server if self._lines is None else self._lines
@@ -456,8 +458,8 @@ class BotProcess:
     def _on_exit(self) -> None:
         """Kill the rest of the process tree; called when the first process has exited.
 
-        The order matters: `poll` reaps the first process, and then the number of its group may
-        belong to other processes.
+        The tree is killed before `poll` reaps the first process. Afterwards the number of its
+        process group may belong to other processes.
         """
         assert self._process is not None
         self._stop_watching()

@@ -289,16 +289,17 @@ def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
 def _name_by_path(
     bot: BotSpec, path: tuple[str, ...], other_paths: Collection[tuple[str, ...]]
 ) -> str:
-    """Return a name that tells a bot from its namesakes: the shortest different end of its path.
+    """Return the bot's own name, or the end of its path if others have the same name.
 
-    A bot keeps its own name if it has no path, or no namesakes. Versions that `improve` has stored
-    never do, since all of them have the same one.
+    The end has as many parts as it takes to tell the bot from the others. A version that `improve`
+    has stored is always named so, since its own name is the same for all versions.
 
-    path         the parts of the path, as from `_path_parts`
-    other_paths  the paths of its namesakes
+    path         the parts of the bot's path, as from `_path_parts`; empty if it has no path
+    other_paths  the paths of the other bots with the same name
     """
     if not path:
         return bot.name
+    # Only the last part of a stored version has a slash, such as "improve-mine/1".
     is_stored_version = "/" in path[-1]
     if not other_paths and not is_stored_version:
         return bot.name
