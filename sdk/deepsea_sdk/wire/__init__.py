@@ -106,12 +106,12 @@ def _choice_fields(phase: Phase, legal: tuple[str, ...], time_left: TimeLeft) ->
 
 
 def with_request_id(request: bytes, request_id: int) -> bytes:
-    """Return the bytes of a `pb.PlayResponse` with one request, to which this id is added.
+    """Return the bytes of a `pb.PlayResponse` with one request, which gets this id.
 
-    The bytes of several such messages in a row are one message with all of the requests.
-
-    request  bytes as from `RequestWriter.write`
+    request  the bytes of the request without an id, from `RequestWriter.write`
     """
+    # A protobuf message is its fields in any order, so the id may simply be appended. For the same
+    # reason the results for several requests can be joined to one message with all of them.
     return framed(_REQUESTS, request + _REQUEST_ID + varint(request_id))
 
 
@@ -153,6 +153,8 @@ def decision_to_wire(
     answer  request id, action, error and note, as the fields of `RequestAnswer` describe them
     """
     decision.request_id, action, error, note = answer
+    # An error without an action is an exception of the bot; beside an action that is not legal it
+    # is the reason why not.
     if note is not None:
         numbers = [pb.NamedNumber(name=name, value=value) for name, value in note.numbers.items()]
         decision.note.MergeFrom(pb.Note(text=note.text, numbers=numbers))
@@ -287,7 +289,7 @@ def result_message(end: GameEnd, engine_events: Sequence[EngineEvent]) -> bytes:
         points=end.points,
         placements=end.placements,
         seed=end.seed,
-        values=end.values[1:],
+        values=end.values[1:],  # chips count from 1
         forfeits=[
             pb.Forfeit(seat=seat, fault=FAULTS[fault], decision=decision)
             for seat, fault, decision in end.forfeits

@@ -65,9 +65,10 @@ def framed(tag: bytes, content: bytes) -> bytes:
 
 
 def small_tags(message: Descriptor, *fields: str) -> tuple[int, ...]:
-    """Return the tags of number fields of a message, for `small_fields`: each is a byte, as an int.
+    """Return the tags of number fields of a message, as `small_fields` expects them.
 
-    Raise ValueError if a field's number is so high that its tag has more than one byte.
+    A tag is an int that fits into one byte. Raise ValueError if a field's number is too high for
+    that.
     """
     tags = b"".join([tag(message, field, NUMBER) for field in fields])
     if len(tags) != len(fields):
@@ -151,7 +152,7 @@ def units_to_wire(
             numbers.append(first + len(stacks))
             stacks.append(_stack(unit, unit in laid))
         else:
-            numbers.append(unit[0] if unit else 0)
+            numbers.append(unit[0] if unit else 0)  # a single chip, or 0 for a blank
     return bytes(numbers), stacks
 
 

@@ -140,7 +140,7 @@ def result_from_wire(message: pb.GameResult, seat: int) -> GameEnd:
         points=tuple(message.points),
         placements=tuple(message.placements),
         seed=message.seed,
-        values=(0, *message.values) if message.values else (),
+        values=(0, *message.values) if message.values else (),  # chips count from 1
         forfeits=tuple(
             Forfeit(forfeit.seat, name_of(FAULT_NAMES, forfeit.fault), forfeit.decision)
             for forfeit in message.forfeits
@@ -192,9 +192,9 @@ class EventLog:
         """Fields of these other events, by the event's number and the values that are known."""
 
     def fields_after(self, events_sent: int, known: Mapping[int, int]) -> bytes:
-        """Return the bytes of a request's fields `events`, for all events but the first ones.
+        """Return a request's fields `events` as bytes: the events that the seat has not got yet.
 
-        events_sent  the number of these first events, which the seat has got already
+        events_sent  the number of events of the game that the seat has got already
         known        the chip values that the seat knows
         """
         fields = self._fields_for_all
@@ -267,7 +267,7 @@ def _turn_bytes(turn: TurnPlayed) -> bytes:
     They are put together here, since most events are turns and protobuf takes longer.
     """
     dive, seat, declare, dice, from_space, to_space, home, search, air = turn
-    # In turn a field's tag and its number. The air may be below 0.
+    # The arguments alternate: the tag of a field, then its number. The air may be below 0.
     data = small_fields(
         _EVENT_DIVE,
         dive,
@@ -458,7 +458,9 @@ class ViewWriter:
 
 
 def _write_diver(diver: _Diver, first_stack: int) -> _WrittenDiver:
-    """Write a diver; return its bytes with all that they depend on, for later views.
+    """Return a diver's bytes and stacks, with the arguments from which they were made.
+
+    A later view reuses them if its arguments are the same.
 
     first_stack  the number in the message of the first stack that the diver carries
     """
