@@ -412,9 +412,10 @@ def legal_action(view: View, answer: object, bot: Bot, method: str) -> str:
 
 
 def _action_of(kind: Kind | None, answer: object) -> str | None:
-    """Return the action that an answer stands for which is not a text, or None for no action.
+    """Return the action that an answer other than a text stands for, or None if it is no answer.
 
-    A bool declares: True is to turn back. Units or their names in a row are an order.
+    Declarations are answered by a bool, True to turn back. Orders are answered by the units, or
+    their names, in that order.
     """
     if kind == "declare" and answer is not None:  # None: the author forgot the return statement
         return BACK if answer else DOWN

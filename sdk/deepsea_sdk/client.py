@@ -89,14 +89,14 @@ class Player:
             self._seats[info.game_id] = _Seat(info, bot)
             bot.start(info)
         for fault in message.faults:
-            self._fault(fault)
+            self._report_fault(fault)
         answer = self._answer(message.requests, arrived) if message.requests else None
         for result in message.results:
-            self._end(result)
+            self._end_game(result)
         self.done = message.HasField("goodbye")
         return answer
 
-    def _fault(self, message: pb.FaultNotice) -> None:
+    def _report_fault(self, message: pb.FaultNotice) -> None:
         """Tell the bot of a game that a fault was counted against it.
 
         The message names no game: it is the one whose last request has the message's request id.
@@ -130,7 +130,7 @@ class Player:
             wire.decision_to_wire((request_id, action, error, note), decisions.add())
         return answers
 
-    def _end(self, message: pb.GameResult) -> None:
+    def _end_game(self, message: pb.GameResult) -> None:
         """Forget a game that is over, and call the hooks of its bot for the end."""
         seat = self._seat(message.game_id)
         del self._seats[message.game_id]

@@ -67,9 +67,10 @@ def own_traceback(error: BaseException) -> str:
 
     Its last line always has the exception, even if that has a message of many lines.
     """
-    # Formatting calls the exception's own methods, which may raise.
-    explain = partial(_format_own_traceback, error)
-    return cut(text_or_excuse(explain, f"{type(error).__name__}: this fault"))
+    # Formatting calls the exception's own methods. If they raise, the text is a sentence about
+    # that, which begins with the type of the exception.
+    format_traceback = partial(_format_own_traceback, error)
+    return cut(text_or_excuse(format_traceback, f"{type(error).__name__}: this fault"))
 
 
 def _format_own_traceback(error: BaseException) -> str:
@@ -103,9 +104,9 @@ def text_or_excuse(explain: Callable[[], str], subject: str = "this fault") -> s
 def exception_text(error: BaseException) -> str:
     """Return an exception with its traceback and its causes as text, as Python prints it.
 
-    Source lines are not read from huge files and from files that are no ordinary ones.
+    Source lines of huge files, pipes and devices are left out, as `skip_odd_sources` says.
     """
-    # Python prints source lines of all exceptions that this one leads to, so go through them all.
+    # Python also prints the exceptions that led to this one, and those of a group: find them all.
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:

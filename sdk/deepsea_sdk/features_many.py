@@ -113,8 +113,8 @@ def masks_many(batch: Batch, games: Array, kind: Array) -> Array:
     kind  [games] the decision of the seat to move: NOTHING, DECLARE or SEARCH
     """
     legal = np.zeros((len(games), TURN_ACTIONS), np.int8)
-    down, back, leave, take = range(len(WORDS))
-    turn = batch.turn(games)
+    down, back, leave, take = range(len(WORDS))  # the columns of these actions
+    turn = batch.turn(games)  # the divers to move, one for each game
     # Divers that have turned back cannot turn again: they declare nothing.
     declares = (kind == DECLARE) & ~turn.homeward
     must_turn_back = batch.must_turn_back(turn)

@@ -179,12 +179,13 @@ class ModelPolicy(_ActionNumberPolicy):
         Raise ValueError if the model returns something else than one whole number for each game,
         and IllegalAction if a number is not a legal action of its game.
         """
-        games = turn.of(np.arange(batch.games))
-        kinds = np.full(len(turn.diver), kind)
+        games = turn.of(np.arange(batch.games))  # the numbers of the games that are asked
+        kinds = np.full(len(games), kind)
         seats = turn.diver % batch.players  # `turn.diver` is game × players + seat
         observations = features_many(batch, games, seats, kinds)
         legal = masks_many(batch, games, kinds)
         numbers = np.asarray(self.model(observations, legal))
+        # "i" and "u" are numpy's types of whole numbers.
         checked_answers(numbers, games, kinds="iu", subject="the model's answer is")
         _check_legal(games, numbers, legal)
         return numbers
@@ -349,9 +350,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
 
     def _play_on(self, games: Array) -> None:
         """Play these games, which are at the start of a turn, until their learners are asked."""
+        # Each pass plays a turn in each game. A game in which the learner is asked, by `_ask` here
+        # or in `_move`, is not in the next pass.
         while len(games):
             turn = self.batch.turn(games)
-            # Games that wait for their learner leave the loop here, or in `_move`.
             others_turn = self._ask(turn, self.batch.may_declare(turn), DECLARE)
             self.batch.declare(others_turn, self._policy)
             games = self._move(others_turn)
@@ -364,10 +366,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return self._finish_turns(self._ask(turn, has_choice, SEARCH))
 
     def _ask(self, turn: Turn, has_choice: Array, kind: int) -> Turn:
-        """Leave a decision to the learners that have a choice; return the turns of other divers.
+        """Leave decisions to the learners that are to move and have a choice.
 
-        The games of these learners wait for the next step, which is noted in `_kind`. In the turns
-        that are returned a policy decides.
+        Their games wait for the actions of the next step, which `_kind` stores. Return the other
+        part of the turn, which goes on at once: its divers have no choice, or are opponents.
 
         has_choice  [games of the turn] True where the diver to move has a choice
         kind        the decision, DECLARE or SEARCH
@@ -379,10 +381,10 @@ class SeatVectorEnv(VectorEnv[Features, Array, Array]):
         return turn.part(np.flatnonzero(~is_asked))
 
     def _finish_turns(self, turn: Turn) -> Array:
-        """Play the search of these turns, which ends them; return the games of the turns.
+        """Play the search of these turns, which ends them, and return all their games.
 
-        Dives that end here are cleaned up. If a game is over, its reward and its points are stored
-        for the step, and it begins anew.
+        If a turn ends a dive, the dive is cleaned up. If it ends the game, reward and points are
+        stored for the result of the step, and the game begins anew.
         """
         ended_dives = self.batch.search(turn, self._policy)
         ended = self.batch.clean_up(ended_dives, self._policy)
@@ -460,7 +462,8 @@ class SeatEnv(gymnasium.Env[Any, Any]):
         self._view = None
         if self._fixed_seat is None:
             # Seats come in turn. The first one is random, and with a seed it depends on that alone.
-            if self._seat >= 0 and seed is None:
+            has_played = self._seat >= 0  # it is -1 before the first game
+            if has_played and seed is None:
                 self._seat = (self._seat + 1) % self.players
             else:
                 self._seat = int(rng.integers(self.players))

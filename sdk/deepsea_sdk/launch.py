@@ -77,22 +77,34 @@ def apply_parameters(text: str, new_bot: NewBot, module: ModuleType) -> NewBot:
     in place of a number.
     """
     class_name, values = Parameters.parse(text)
+    bot_class = _bot_class(class_name, new_bot, module)
+    for name, value in values.items():
+        default = getattr(bot_class, name, None)
+        # Attributes of `Bot` itself and methods cannot be set.
+        if not hasattr(bot_class, name) or hasattr(Bot, name) or callable(default):
+            raise TypeError(f"class {bot_class.__name__} has no attribute {name} to be set")
+        if isinstance(default, bool | int | float) and isinstance(value, str):
+            raise TypeError(f"{name} is {default!r} in class {bot_class.__name__}, not {value!r}")
+        setattr(bot_class, name, value)
+    return bot_class
+
+
+def _bot_class(class_name: str | None, new_bot: NewBot, module: ModuleType) -> type[Bot]:
+    """Return the bot's class to which parameters belong. Raise TypeError if there is none.
+
+    class_name  the class that the parameters name; None for `new_bot`
+    new_bot     the argument of the program's call of `run`
+    module      the program, in which a named class is looked up
+    """
+    bot_class: object = new_bot
     if class_name is not None:
         # `new_bot` may be the class itself, imported by the program under another name.
-        new_bot = getattr(module, class_name, None) or new_bot
-        if getattr(new_bot, "__name__", None) != class_name:
+        bot_class = getattr(module, class_name, None) or new_bot
+        if getattr(bot_class, "__name__", None) != class_name:
             raise TypeError(f"it has no class {class_name}")
-    if not isinstance(new_bot, type) or not issubclass(new_bot, Bot):
+    if not isinstance(bot_class, type) or not issubclass(bot_class, Bot):
         raise TypeError("parameters are attributes of a class, and it gives run() something else")
-    for name, value in values.items():
-        default = getattr(new_bot, name, None)
-        # Attributes of `Bot` itself and methods cannot be set.
-        if not hasattr(new_bot, name) or hasattr(Bot, name) or callable(default):
-            raise TypeError(f"class {new_bot.__name__} has no attribute {name} to be set")
-        if isinstance(default, bool | int | float) and isinstance(value, str):
-            raise TypeError(f"{name} is {default!r} in class {new_bot.__name__}, not {value!r}")
-        setattr(new_bot, name, value)
-    return new_bot
+    return bot_class
 
 
 def number_or_text(text: str) -> Value:

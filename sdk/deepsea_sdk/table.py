@@ -321,9 +321,9 @@ class RefereedGame:
         return [name for name, _ in self._seats]
 
     def set_clock(self, seat: int, control: TimeControl | None) -> None:
-        """Give a seat limits of time of its own. Call this before its first decision.
+        """Set the time limits of one seat, before its first decision.
 
-        The record names only the limits that the game was made with.
+        The record still names the limits with which the game was made, for all seats.
 
         control  the limits; None for none
         """

@@ -315,9 +315,11 @@ class _Round(EvaluationPolicy):
             games = np.arange(len(self.is_over))
         rows = np.flatnonzero(~self.is_over[games])
         counted_games = games[rows]
-        # The index of [game, dive, seat] in the flat `end_values`
-        game_and_dive = counted_games * (DIVES + 1) + self.batch.dive[counted_games]
-        end_index = game_and_dive * self.batch.players + seats[rows]
+        dives = self.batch.dive[counted_games]
+        # The end values are not known before the dives end, so an example has only the index at
+        # which `end_values`, as a flat array, will have that of its game, dive and seat.
+        shape = self.end_values.shape
+        end_index = np.ravel_multi_index((counted_games, dives, seats[rows]), shape)
         self.stored_parts.append((end_index, values[rows], inputs[rows]))
 
     def _finish_dives(self, games: Array) -> None:
@@ -411,11 +413,13 @@ def _targets(end_index: Array, values: Array, end_values: Array) -> Array:
     values      [examples] values of the positions by the net
     end_values  [examples] placement score to expect at the end of the dive
     """
+    # [examples] True for the last example of its seat in its dive
     is_last = np.append(end_index[1:] != end_index[:-1], True)
     last_rows = np.flatnonzero(is_last)
     row_numbers = np.arange(len(end_index))
-    next_last_rows = last_rows[np.searchsorted(last_rows, row_numbers)]
-    later_count = next_last_rows - row_numbers  # later examples of the same seat in the same dive
+    # For each example the row of the last one of the same seat and dive: the first from there on
+    own_last_rows = last_rows[np.searchsorted(last_rows, row_numbers)]
+    later_count = own_last_rows - row_numbers  # later examples of the same seat in the same dive
     # Examples with equal counts are computed at once, from the end of the dives backwards.
     rows_by_count = np.split(later_count.argsort(kind="stable"), np.bincount(later_count).cumsum())
     targets: Array = end_values.copy()
