@@ -111,10 +111,10 @@ class Sums(StorePart):
     def pairs(
         self, season: StoredSeason, versions: Sequence[int]
     ) -> dict[tuple[int, int], PairCell]:
-        """Return how versions did against each other in a season, for those pairs that met.
+        """Return the results of each pair of versions that met in a season, by the two ids.
 
-        The key has the ids of two versions; the value is the result of the first one against the
-        second. Each pair has two keys, one for each order.
+        The value is the result of the first version of the key against the second. Each pair has
+        two keys, one for each order.
         """
         query = select(_pair_sums).where(
             _pair_sums.c.season_id == season.id,
@@ -124,13 +124,13 @@ class Sums(StorePart):
         cells = {}
         with self._database.read() as connection:
             for row in connection.execute(query):
-                worse = row.games - row.better - row.level
-                share = _share(row.games, row.better, row.level)
-                share_of_other = _share(row.games, worse, row.level)
-                cells[row.version_id, row.other_id] = PairCell(games=row.games, share=share)
-                cells[row.other_id, row.version_id] = PairCell(
-                    games=row.games, share=share_of_other
-                )
+                # Games in which the first version had the better, the same, or the worse placement.
+                better, tied = row.better, row.level
+                worse = row.games - better - tied
+                own_share = _share(row.games, better, tied)
+                other_share = _share(row.games, worse, tied)
+                cells[row.version_id, row.other_id] = PairCell(games=row.games, share=own_share)
+                cells[row.other_id, row.version_id] = PairCell(games=row.games, share=other_share)
         return cells
 
     def seats(self, season: StoredSeason, version_id: int) -> tuple[list[SeatLine], int]:
@@ -155,12 +155,13 @@ class Sums(StorePart):
 
     def scores(self, season: StoredSeason) -> list[Score]:
         """Return the scores of all bots over the season's games, the best first."""
-        names = ("version_id", "players", "games", "wins", "points", "halves")
-        query = select(*(_seat_sums.c[name] for name in names)).where(
-            _seat_sums.c.season_id == season.id
-        )
+        # The columns that `summed_scores` takes, in its order.
+        sums = _seat_sums.c
+        columns = (sums.version_id, sums.players, sums.games, sums.wins, sums.points, sums.halves)
+        query = select(*columns).where(sums.season_id == season.id)
         with self._database.read() as connection:
-            return summed_scores(map(tuple, connection.execute(query)))
+            rows = connection.execute(query).all()
+        return summed_scores([tuple(row) for row in rows])
 
 
 def _share(games: int, better: int, level: int) -> float:
