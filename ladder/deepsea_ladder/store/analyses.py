@@ -192,9 +192,10 @@ class Analyses(TaskLine[AnalysisLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> AnalysisLease:
-        """Return a waiting analysis, with the record of its game, as the lease for `owner`.
+        """Return the lease that `owner`, a runner, will get of a waiting analysis.
 
-        Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
+        It has the record of the game. Raises one of the errors `UNREADABLE_TASK` if the stored rows
+        are damaged.
         """
         row = connection.execute(_ANALYSES.where(_analyses.c.id == task.subject)).one()
         if row.seq is not None:

@@ -87,7 +87,7 @@ class Bots(StorePart):
     """The bots of a ladder, their versions and their files."""
 
     def strikes(self, seasons: Sequence[StoredSeason]) -> dict[int, list[BotConduct]]:
-        """Return how often newest games of active bots went wrong through them, by season id.
+        """Return how many of their newest games active bots spoiled or made void, by season id.
 
         Bots without such games are left out. The bots of a season are sorted by name.
         """
@@ -665,8 +665,9 @@ def suspend_strikers(
     cause: str,
     now_ms: int,
 ) -> tuple[str, ...]:
-    """Suspend bots that too many games of a season count against, and return their names.
+    """Suspend bots that went wrong in too many games of a season, and return their names.
 
+    rules        the numbers of such games from which on a bot is suspended
     version_ids  the versions with faults in the last game; only their bots are checked
     cause        the words that name this game in the stored reason
     """
@@ -677,9 +678,9 @@ def suspend_strikers(
         parameters = {"version": bot.version_id, "season": season_id, **_appearance_limits(rules)}
         rows = connection.execute(_APPEARANCES_OF_BOT, parameters)
         appearances = [_appearance_of_row(row) for row in rows]
-        _, too_many = conduct(bot.name, appearances, rules)
-        if too_many is not None:
-            reason = f"{too_many}, the last {cause}; fix it and submit it again, or enable it"
+        _, strikes = conduct(bot.name, appearances, rules)
+        if strikes is not None:
+            reason = f"{strikes}, the last {cause}; fix it and submit it again, or enable it"
             _take_out(connection, bot, BotDeed.STRIKE, reason, now_ms)
             suspended_names.append(str(bot.name))
     return tuple(suspended_names)
@@ -707,9 +708,10 @@ def suspend_damaged(
 
 
 def _appearance_of_row(row: Row[Any]) -> Appearance:
-    """Return the appearance of a bot in a row of `_APPEARANCES`: its result, or a void attempt.
+    """Return how an attempt at a game ended for a bot, from a row of `_APPEARANCES`.
 
-    Raises `StoreDamaged` for a game in which the bot's seat is missing.
+    It has the bot's result, or says of a void game if the bot's own decision was due. Raises
+    `StoreDamaged` for a game in which the bot's seat is missing.
     """
     is_void = row.game is None
     if is_void:

@@ -189,7 +189,7 @@ class Comparisons(TaskLine[ComparisonLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> ComparisonLease:
-        """Return a waiting comparison as the lease that `owner`, its new runner, will get.
+        """Return the lease that `owner`, a runner, will get of a waiting comparison.
 
         The lease has the blocks that were played before, and the CPU time that may still be used.
         Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.
@@ -341,6 +341,7 @@ def _end_if_complete(
     elif block_number + 1 >= block_limit:
         reason = f"the {block_limit} blocks that the season gives it are played"
         _TASKS.end(connection, row.id, now_ms, TaskState.SPENT, words=reason)
+    # Even then, this block may have used up the time of the version's other comparisons.
     limit_s = limits_now(connection).verdict_seconds
     if _used_cpu_ms(connection, row) >= limit_s * 1000:
         reason = f"the {limit_s} s that a version gets are used"
@@ -350,14 +351,16 @@ def _end_if_complete(
 def _end_comparisons_of_version(
     connection: Connection, row: Row[Any], reason: str, now_ms: int
 ) -> None:
-    """End a comparison, and all that wait of the same version, since its CPU time is used.
+    """End a comparison and the waiting ones of the same version, which has no CPU time left.
 
-    A version has CPU time for all its comparisons together. One that another runner plays ends
-    later, with its next block.
+    All comparisons of a version share its CPU time. A comparison that another runner plays at the
+    moment is not ended here, but after its next block.
+
+    row  the comparison of which a block was just played
     """
-    is_this = (_comparisons.c.id == row.id) & _TASKS.is_running
+    is_this_and_runs = (_comparisons.c.id == row.id) & _TASKS.is_running
     query = _COMPARISONS.with_only_columns(_comparisons.c.id)
-    query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this))
+    query = query.where(_is_of_same_version(row), or_(_TASKS.is_waiting, is_this_and_runs))
     for comparison_id in connection.execute(query).scalars().all():
         _TASKS.end(connection, comparison_id, now_ms, TaskState.SPENT, words=reason)
 

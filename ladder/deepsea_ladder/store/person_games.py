@@ -208,7 +208,7 @@ class PersonGames(TaskLine[PersonGame]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> PersonGame:
-        """Return a waiting game as the lease that `owner`, its new runner, will get."""
+        """Return the lease that `owner`, a runner, will get of a waiting game."""
         row = connection.execute(
             _SELECT_PERSON_GAMES.where(_person_games.c.id == task.subject)
         ).one()
@@ -235,18 +235,20 @@ class PersonGames(TaskLine[PersonGame]):
             query = select(_person_games.c.presence).where(_person_games.c.id == lease.id)
             presence = connection.execute(query).scalar_one()
             state = TaskState.ASKED
-            until: int | None = None
+            deadline_ms: int | None = None  # when the person counts as silent
             answer: str | None = None
             if presence is Presence.LEFT:
                 state = TaskState.QUEUED
                 answer = ""  # the default action
             elif presence is Presence.HERE:
-                until = now_ms + lease.season.play.silent_seconds * 1000
-            else:
-                until = now_ms + SILENT_MS
+                deadline_ms = now_ms + lease.season.play.silent_seconds * 1000
+            else:  # silent at an earlier decision: this one waits for a shorter time
+                deadline_ms = now_ms + SILENT_MS
             text = msgspec.json.encode(decisions).decode()
             _update_row(connection, lease.id, decisions=text, answer=answer)
-            _TASKS.end(connection, lease.id, now_ms, state, until=until, failures=0, words=None)
+            _TASKS.end(
+                connection, lease.id, now_ms, state, until=deadline_ms, failures=0, words=None
+            )
             return True
 
     def finish(self, lease: PersonGame, record: str) -> bool:
@@ -309,7 +311,7 @@ def _versions_of_games(
 ) -> dict[int, list[BotVersion]]:
     """Return the versions of the bots in games, in the order of their seats, by game number.
 
-    rows  the games' own rows
+    rows  the rows of the games in `person_games`
     """
     query = (
         SELECT_VERSIONS.join(_bot_seats, _bot_seats.c.version_id == schema.bot_versions.c.id)

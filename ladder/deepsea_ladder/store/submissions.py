@@ -212,7 +212,7 @@ class Submissions(TaskLine[SubmissionLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> SubmissionLease:
-        """Return a waiting submission as the lease that `owner`, its new runner, will get."""
+        """Return the lease that `owner`, a runner, will get of a waiting submission."""
         row = connection.execute(_SELECT_SUBMISSIONS.where(_submissions.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,
