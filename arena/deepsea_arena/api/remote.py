@@ -525,7 +525,8 @@ def offered_certificate(url: str) -> str:
 
     The certificate is not verified. Raises RemoteError if there is none.
     """
-    # The call of any method connects. Before its request is sent, the certificate is raised.
+    # The call of any method connects. As soon as TLS has begun, and before the request is sent,
+    # `_UntrustedLadder` raises the certificate as an exception.
     try:
         with _UntrustedLadder(url) as ladder:
             ladder.server()

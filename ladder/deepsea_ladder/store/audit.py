@@ -109,15 +109,17 @@ class Audit(StorePart):
 
 
 def _control_groups(connection: Connection) -> str | None:
-    """Return the text of the newest entry on a run's control groups; None if there is none.
+    """Return what a runner has last reported about its control groups; None if no runner has.
 
-    Only the newest `LATEST_ENTRIES` entries of the log are searched.
+    That is the text of the newest entry of this kind in the audit log, of which only the newest
+    `LATEST_ENTRIES` entries are searched.
     """
     columns = schema.audit.c
     newest_first = select(columns.id, columns.kind, columns.note).order_by(desc(columns.id))
     searched = newest_first.limit(LATEST_ENTRIES).subquery().c
-    on_runs = select(searched.note).where(searched.kind == AuditKind.RUNNER)
-    return connection.execute(on_runs.order_by(desc(searched.id)).limit(1)).scalar()
+    reports = select(searched.note).where(searched.kind == AuditKind.RUNNER)
+    newest_report = reports.order_by(desc(searched.id)).limit(1)
+    return connection.execute(newest_report).scalar()
 
 
 def note(
@@ -192,9 +194,10 @@ class LastLink(NamedTuple):
 
 
 def last_link(connection: Connection, season_id: int) -> LastLink:
-    """Return the last link of a season's chain: its place, and the digest over all links so far.
+    """Return the last link of a season's hash chain, which has a link for each attempt at a game.
 
-    A season without links has place 0, and the commitment to its seed as that digest.
+    It has its place in the chain, from 1, and the digest over all links so far. A chain without
+    links has place 0, and the commitment to the season's seed as its digest.
     """
     row = connection.execute(_LAST_LINK, {"season": season_id}).one()
     return LastLink(row.name, row.place, row.head)
@@ -211,7 +214,7 @@ def add_link(connection: Connection, season_id: int, last: LastLink, line: Line)
     """
     head = next_head(last.head, line)
     has_result = line["ended"] == "done"
-    # The row of the season has the place and the head of the last link, and the number of games.
+    # They are stored in the season's row; the number of games is added to the stored one.
     values = {
         "season": season_id,
         "new_place": last.place + 1,

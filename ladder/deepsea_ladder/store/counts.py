@@ -163,7 +163,7 @@ def _runners(connection: Connection, now_ms: int) -> dict[str, str | None]:
         .distinct()
     )
     for owner in connection.execute(lease_owners).scalars():
-        runners[owner] = None  # even if it paused: it has ended that earlier than it had said
+        runners[owner] = None  # a runner with a lease works, even if its pause is not over
     return runners
 
 
@@ -324,22 +324,21 @@ class Changes(StorePart):
         return numbers
 
     def of_season(self, name: str, *, analyses: bool = False) -> LastChanges | None:
-        """Return the numbers that change with the pages of a closed season.
+        """Return numbers for a closed season: as long as they are equal, its pages are the same.
 
         None if the season is open or does not exist.
 
         name      the season's name
-        analyses  True adds the number of the last change of analyses, for pages that show them. It
-                  is that of all seasons, since those of one season are not found without its games.
+        analyses  True adds the number of the last change of an analysis, for pages that show
+                  analyses. It is that of all seasons, which is found faster than a season's own.
         """
         numbers = self._read_changes(_CHANGES_OF_SEASON, name)
-        if numbers is None:
-            return None
-        *numbers_of_season, _last_change_of_analyses = numbers
-        return numbers if analyses else tuple(numbers_of_season)
+        if numbers is None or analyses:
+            return numbers
+        return numbers[:-1]  # the last one is that of the analyses
 
     def _read_changes(self, query: Select[Any], name: str) -> LastChanges | None:
-        """Return the numbers in the first row of a query, with 0 for NULL; None without a row.
+        """Return the numbers in a query's only row, with 0 for NULL; None if there is no row.
 
         name  the name of the game or season, which is a parameter of the query
         """

@@ -827,7 +827,7 @@ def _forbidden_values(connection: Connection, table: Table, *columns: Column[Any
 
 
 def damage_in_small_tables(connection: Connection) -> list[str]:
-    """Return a line for each row with a forbidden value in the small tables of every command.
+    """Return a line for each forbidden value in the small tables that every command reads.
 
     This takes one statement, so that a monitor can ask often; `find_damage` checks all tables. The
     lines show no value, since it may be a secret.

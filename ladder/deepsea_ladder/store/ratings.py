@@ -322,12 +322,13 @@ class Ratings(StorePart):
 
 
 def _means(pairs: str) -> list[float]:
-    """Return the values of mu in a text of pairs, in the order of the games' sequence numbers.
+    """Return the mean of a version's rating (mu) after each of its games, the first game first.
 
-    Raises `StoreDamaged` for a value that is no number: a text that a query builds is not checked
-    by the type of a column.
+    Raises `StoreDamaged` for a value that is no number, since no type of a column checks a text
+    that a query has built.
 
-    pairs  the sequence number and mu (as a hexadecimal float) of each game: "seq mu,seq mu"
+    pairs  the sequence number of each game and mu after it as a hexadecimal float, in any order:
+           "seq mu,seq mu"
     """
     mean_after_game = {}
     try:

@@ -127,11 +127,11 @@ class Seasons(StorePart):
             return stored
 
     def end_submissions(self, name: str, actor: Actor = MACHINE) -> tuple[list[str], int]:
-        """End the submissions of an open season now; return what should end before it is closed.
+        """Let an open season take in no more bots, and return what it still has to wait for.
 
-        That is the names of bots whose current version still has too few games, so that a former
-        one would be ranked; and the number of submissions that are still to be checked. Nothing
-        happens for a closed season, which gives ([], 0).
+        That is the names of bots whose current version has too few games, so that a former one
+        would be ranked, and the number of submissions that are still to be checked. A closed season
+        stays as it is, and gives ([], 0).
         """
         seasons = schema.seasons
         with self._database.write() as connection:
@@ -139,15 +139,16 @@ class Seasons(StorePart):
             now_ms = now(connection)
             if stored.closed_at is not None:
                 return [], 0
-            took_bots = stored.submissions_until is None or stored.submissions_until > now_ms
-            if took_bots:
+            deadline_ms = stored.submissions_until
+            was_open_to_bots = deadline_ms is None or deadline_ms > now_ms
+            if was_open_to_bots:
                 connection.execute(
                     update(seasons)
                     .where(seasons.c.id == stored.id)
                     .values(submissions_until=now_ms)
                 )
             had_extensions = _end_extensions(connection, stored.id)
-            if took_bots or had_extensions:
+            if was_open_to_bots or had_extensions:
                 message = "takes in no more bots"
                 note(connection, now_ms, AuditKind.SEASON, name, message, actor=actor)
             query = select(func.count()).select_from(schema.tasks).where(IS_OPEN)
@@ -301,10 +302,10 @@ class Seasons(StorePart):
             return seed, in_play
 
     def exits(self, season: StoredSeason) -> dict[int, int]:
-        """Return the versions that left a tournament, in the order in which they left.
+        """Return when versions left a tournament, by version id, in the order in which they left.
 
-        By version id, it is the number of the tournament's last job when the version left; 0 for a
-        version that was out before the first.
+        The time is the number of the tournament's last job before that; 0 for a version that was
+        out from the beginning.
         """
         table = schema.tournament_exits
         query = select(table.c.version_id, table.c.after_number).order_by(table.c.place)
@@ -380,9 +381,9 @@ def _exclude_inactive(
 
 
 def _replaced_by_provisional(connection: Connection, season: StoredSeason) -> list[str]:
-    """Return the names of active bots whose former version would be ranked at the end of a season.
+    """Return the names of active bots that are ranked by a former version if a season ends now.
 
-    That version has played in the season, and the current one has too few games so far.
+    Their current version has too few games so far, and a former one has played in the season.
     """
     pairing = season.settings.pairing
     if pairing.former_versions:  # former versions play on, and have ranks of their own
