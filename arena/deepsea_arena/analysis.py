@@ -541,10 +541,10 @@ def _seat_luck(analysis: GameAnalysis, seat: int) -> SeatLuck | None:
 
 
 def graver_mark(loss: Estimate, marks: Iterable[Mark]) -> Mark:
-    """Return the mark for the loss of a whole dive, if it is graver than its decisions' marks.
+    """Return the mark, "?" or "??", for the loss of all decisions of a dive together.
 
-    Return "" if the dive gets no mark: its loss is too small, or one of the marks of its decisions,
-    `marks`, is as grave already.
+    Return "" if the dive gets no mark: its loss is too small, or one of `marks`, the marks of its
+    decisions, is as grave already.
     """
     dive_mark = mark_of(loss)
     if dive_mark not in GRAVE:

@@ -170,7 +170,7 @@ class TaskLoop(Generic[_Lease]):
         If `_ends_with_queue` is set, return as soon as no task waits, or this machine cannot do
         any.
         """
-        with suppress(HandedBack):
+        with suppress(HandedBack):  # raised at a request to stop
             while self._stop.requested is StopRequest.GO_ON:
                 has_trouble = False
                 try:
@@ -251,7 +251,7 @@ class TaskLoop(Generic[_Lease]):
     def _claim(self, task_number: int | None) -> _Lease | None:
         """Lease the task with this number, or without a number the next one of the queue.
 
-        Return None if there is none. The next one is not leased, either, while a task of a kind
+        Return None if there is none. Without a number, also return None while a task of a kind
         with a higher priority waits.
         """
         if task_number is None and not self._may_begin_next():
@@ -272,6 +272,7 @@ class TaskLoop(Generic[_Lease]):
         kind = self._handler.kind
         if not self._has_waiting(kind):
             return False
+        # The lower the number, the higher is the priority.
         urgent_kinds = [other for other in _PRIORITY if _PRIORITY[other] < _PRIORITY[kind]]
         return not any(self._has_waiting(urgent_kind) for urgent_kind in urgent_kinds)
 

@@ -510,8 +510,8 @@ def _seat_of(game: GameLine, version: BotVersion) -> int:
 def _seat_faults(record: str, seat: int) -> tuple[tuple[int, Decision], ...]:
     """Return the decisions of a seat that were faults, each with its index in the game.
 
-    The result is cached, since records do not change and pages are read often. Raises StoreDamaged
-    if the record has no fault of the seat.
+    The result is cached, since records do not change and pages are read often. Call it only for a
+    seat with faults according to the store: raises StoreDamaged if the record has none.
     """
     game = GameRecord.from_json(record)
     faults = tuple(
@@ -569,15 +569,15 @@ def _fault_kinds(games: Iterable[Sequence[tuple[int, Decision]]]) -> tuple[Fault
 def evenly_spaced(course: Sequence[CoursePoint], count: int) -> list[CoursePoint]:
     """Return about `count` points of a rating's course, evenly spaced over the games.
 
-    The last point is always among them. Where the course has no point at an even distance, take the
-    nearest one.
+    The course is the rating after each game, the oldest first. The last point is always among those
+    that are returned. If a game at an even distance has no point, take the nearest one that has.
     """
     if not course or not course[-1].games:
         return []
-    last_game = course[-1].games
-    game_numbers = [point.games for point in course]
-    even_numbers = {max(1, last_game * step // count) for step in range(1, count + 1)}
-    indices = {_nearest_index(game_numbers, number) for number in even_numbers}
+    game_count = course[-1].games
+    numbers_with_point = [point.games for point in course]
+    even_numbers = {max(1, game_count * step // count) for step in range(1, count + 1)}
+    indices = {_nearest_index(numbers_with_point, number) for number in even_numbers}
     return [course[index] for index in sorted(indices)]
 
 

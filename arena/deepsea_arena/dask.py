@@ -19,8 +19,8 @@ import pickle
 import platform
 import threading
 import warnings
-from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from math import inf
@@ -296,10 +296,10 @@ class DaskWorkers:
         return task
 
     def wait(self, seconds: float | None, *wakers: WakePipe) -> Sequence[WorkerEvent]:
-        """Return the events of tasks since the last call; wait for some, at most for `seconds`.
+        """Return the events of tasks since the last call; if there are none, wait for some.
 
-        The wait also ends when one of `wakers` rings. It may end early without an event, since the
-        scheduler is asked for its workers at regular intervals. None is no limit of its own.
+        The wait ends after `seconds`, or when one of `wakers` rings. It may also end earlier, even
+        if `seconds` is None, since the scheduler is asked for its workers at regular intervals.
         """
         self._update()
         if not self._events:
@@ -355,11 +355,10 @@ class DaskWorkers:
         if now_s >= self._next_survey_s and self._end_reason is None:
             self._next_survey_s = now_s + self._times.survey
             self._survey()
-        may_use_worker = None in self._why_unused.values()
-        if may_use_worker:
+        reasons = list(self._why_unused.values())  # None for a worker that may be used
+        if None in reasons:
             self._give_up_s = now_s + self._times.alone
         elif now_s >= self._give_up_s and self._end_reason is None:
-            reasons = list(self._why_unused.values())
             hint = f"start some with `dask worker {self._address}`"
             self._end_reason = f"has no worker that can play: {reasons[0] if reasons else hint}"
         if self._end_reason is not None and not self._events:
@@ -463,27 +462,43 @@ class DaskWorkers:
 def _connected_client(address: str, seconds: float) -> Any:
     """Return a client of the Dask scheduler at that address; wait at most `seconds` for an answer.
 
-    Raises WorkerError if the scheduler does not answer in time, or runs other versions of programs,
+    Raises WorkerError if the scheduler does not answer in time, or runs another version of Dask,
     and UserError for an address that makes no sense.
     """
     # Dask's own messages about lost connections are silenced: this module reports them in one line.
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+    with _connection_errors(address, seconds):
+        scheduler_version = asyncio.run(_scheduler_version(address, seconds))
+    # Only Dask is compared: the scheduler runs no other program of a run. Of the others, the
+    # versions of this machine are passed, which never differ.
+    mismatch = difference(programs() | {"distributed": scheduler_version})
+    if mismatch is not None:
+        raise WorkerError(f"the scheduler at {address} cannot be used: {mismatch}")
+    with _connection_errors(address, seconds), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Dask compares versions, too, in more words
+        return distributed.Client(address, timeout=seconds, set_as_default=False)
 
-    async def scheduler_version() -> Any:
-        # The client's own timeout does not hold for a server that accepts and is silent.
-        async with asyncio.timeout(seconds), distributed.rpc(address) as scheduler:
-            return (await scheduler.versions())["packages"]["distributed"]
 
+async def _scheduler_version(address: str, seconds: float) -> str:
+    """Return the version of Dask that a scheduler runs; wait at most `seconds` for its answer.
+
+    The client's own timeout would not hold for a server that accepts a connection and is silent.
+    """
+    async with asyncio.timeout(seconds), distributed.rpc(address) as scheduler:
+        versions = await scheduler.versions()
+    version: str = versions["packages"]["distributed"]
+    return version
+
+
+@contextmanager
+def _connection_errors(address: str, seconds: float) -> Iterator[None]:
+    """Raise errors of a connection to a scheduler in the body as errors with a message of ours.
+
+    A scheduler that cannot be reached becomes a WorkerError, a wrong address a UserError.
+    """
     try:
-        their_version = asyncio.run(scheduler_version())
-        # The scheduler only passes data on: no other program has to be the same there.
-        mismatch = difference({**programs(), "distributed": their_version})
-        if mismatch is not None:
-            raise WorkerError(f"the scheduler at {address} cannot be used: {mismatch}")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Dask compares versions, too, in more words
-            return distributed.Client(address, timeout=seconds, set_as_default=False)
+        yield
     except (OSError, ImportError) as error:  # TimeoutError is an OSError
         reason = str(error) or f"no answer within {seconds:g} seconds"
         raise WorkerError(f"no scheduler can be reached at {address}: {reason}") from None

@@ -332,7 +332,10 @@ def _play_on(loop: TaskLoop[PersonGame], lease: PersonGame) -> None:
     played = cast(PlayedOn, answer)  # the answer of `person_worker`
 
     def store_step() -> None:
-        # A repeated call does nothing: the first one has ended the lease.
+        """Store the record of a game that has ended, or else the decisions so far.
+
+        A repeated call does nothing, since the first one has ended the lease.
+        """
         person_games = loop.store.person_games
         if played.record:
             person_games.finish(lease, played.record)

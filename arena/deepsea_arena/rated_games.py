@@ -222,14 +222,15 @@ def _process_key(season: SeasonSettings, version: BotVersion) -> Hashable:
 
 
 def suspects(job: Job) -> tuple[int, ...]:
-    """Return the seats whose bots may have caused the delays for which their games were void.
+    """Return the seats of a job whose bots may have caused the delay that made a game void before.
 
-    In this game a delayed decision of such a seat is a timeout, and does not void the game again.
-    If the kernel does not report how long a bot had to wait for the CPU, a bot can feign a delay
-    with threads of its own. One void game of the version in the season is enough then.
+    If such a seat is delayed in this game, that counts as its timeout, and the game is not void
+    again. Usually only a former attempt at the same game counts. But if the kernel does not report
+    how long a bot had to wait for the CPU, a bot can feign a delay with threads of its own. Then
+    one void game of its version in the season is enough.
     """
-    measures_pressure = job.season.isolation != "process" and hierarchies().pressure is not None
-    return job.void_seats if measures_pressure else job.suspects
+    knows_waiting_times = job.season.isolation != "process" and hierarchies().pressure is not None
+    return job.void_seats if knows_waiting_times else job.suspects
 
 
 def spec_of_version(version: BotVersion, folders: BotCache) -> BotSpec:
@@ -353,14 +354,14 @@ class RunningBots:
         descriptors or memory are scarce, those first that have rested longest.
         """
         playing_keys = [key for key, _ in bots]
-        starts = len({*playing_keys} - self._bots.keys())
+        missing_bots = len({*playing_keys} - self._bots.keys())
         for key in self._resting_keys(playing_keys):
-            if self._has_descriptors(starts):
+            if self._has_descriptors(missing_bots):
                 break
             self._dismiss(key)
         for key, make_pool in bots:
             self._running(key, make_pool).games += 1
-            # The dictionary has the bot that played last at its end.
+            # Move the bot to the end of the dictionary, where the bots that played last are.
             self._bots[key] = self._bots.pop(key)
         self._shrink(playing_keys, reserve)
         for key in self._resting_keys(playing_keys):

@@ -366,6 +366,7 @@ class Runner:
         try_numbers = count()
 
         def claim() -> list[Job]:
+            """Lease the jobs; `_retry` repeats this call while the store is unavailable."""
             is_retry = next(try_numbers) > 0
             if is_retry:
                 # The store may have leased jobs to an earlier call whose answer was lost.
@@ -523,19 +524,9 @@ class Runner:
         return game_seconds(job.season, len(job.seats)) if timeout_s is None else timeout_s
 
     def _check_timeouts_and_leases(self) -> None:
-        """Void games that take too long, and renew the leases of the others if it is time.
-
-        The beat of the renewals is also that of the checks of seasons, bots and tournaments.
-        """
+        """Void games that take too long; if it is time for that, renew leases and look for news."""
         now_s = self.clock()
-        for job, due_s in list(self._playing.values()):
-            if self.pool.has_not_begun(job):
-                # It waits behind another job of its worker: its time has not begun, either.
-                self._playing[job.game_id] = (job, now_s + self._timeout_s(job))
-            elif now_s >= due_s:
-                self.pool.abandon(job)
-                reason = f"no result after {self._timeout_s(job):g} seconds"
-                self._store_outcomes([(job, VoidOutcome(reason))])
+        self._void_late_games(now_s)
         if now_s - self._renewed_s >= self.settings.beat:
             leased_jobs = [job for job, _ in self._playing.values()]
             self._retry(lambda: self.store.jobs.renew(leased_jobs, self.settings.lease))
@@ -543,6 +534,20 @@ class Runner:
             self._report_newer_season()
             self._report_damage()
             self._gives_way = self._retry(self.gives_way)
+
+    def _void_late_games(self, now_s: float) -> None:
+        """Make games void that have no result by their deadlines, and stop playing them.
+
+        The deadline of a job that waits behind another one of its worker is put off, since its own
+        time has not begun yet.
+        """
+        for job, due_s in list(self._playing.values()):
+            if self.pool.has_not_begun(job):
+                self._playing[job.game_id] = (job, now_s + self._timeout_s(job))
+            elif now_s >= due_s:
+                self.pool.abandon(job)
+                reason = f"no result after {self._timeout_s(job):g} seconds"
+                self._store_outcomes([(job, VoidOutcome(reason))])
 
     def _report_newer_season(self) -> None:
         """Report, once, that a newer season is open than the one that this run plays.
@@ -552,7 +557,9 @@ class Runner:
         if self.season.tournament is not None:
             return
         opened = open_seasons(self._retry(self.store.seasons.all))
-        newest = opened[-1].name if opened else self._reported_newest
+        if not opened:
+            return
+        newest = opened[-1].name
         if newest not in (self._reported_newest, self.season.name):
             self.watcher.trouble(
                 f"season {newest} is open and is what pages show, but this run plays "

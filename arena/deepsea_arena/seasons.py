@@ -238,9 +238,9 @@ def close_season(
 ) -> ClosedSeason:
     """Close a season, so that no more of its games are started; those under way still count.
 
-    at_once  True closes it now. False first ends its submissions, and closes it only if no bot has
-             games to come: an author must not keep the rank of a former version by replacing it
-             just before the end. The result then has what the season waits for.
+    at_once  True closes the season now. False ends its submissions now, and closes it only if every
+             bot has played enough games; otherwise the result says what the season waits for. So
+             nobody keeps the rank of a former version by replacing it just before the end.
     by       the person or program that closes it, for the audit log
     """
     if not at_once:
@@ -248,15 +248,18 @@ def close_season(
         if unfinished is not None:
             return ClosedSeason(name, seed=None, in_play=0, unfinished=unfinished)
     store.seasons.close(name, by)
-    # Games of runs that were killed are not under way any more. Without them the season may be
-    # complete: closing it again tells that, and reveals its seed.
+    # Games of killed runs still count as under way until their leases are ended. The second call
+    # of `close` changes no state: it counts the games again, and reveals the seed if none is left.
     take_back(store)
     seed, in_play = store.seasons.close(name)
     return ClosedSeason(name, seed, in_play)
 
 
 def _end_submissions(store: Store, name: str, by: Actor) -> Unfinished | None:
-    """Take in no more bots for a season, and return what it has to wait for; None for nothing."""
+    """Take in no more bots for a season, and return what it has to wait for before it is closed.
+
+    Return None if it need not wait for any bot's games or submission.
+    """
     bots, submissions = store.seasons.end_submissions(name, by)
     if not bots and not submissions:
         return None

@@ -45,7 +45,7 @@ from deepsea_rules.printable import one_line
 from deepsea_rules.ruleset import SEAT_LETTERS
 from deepsea_rules.scoring import Result
 from deepsea_rules.state import GameState
-from deepsea_rules.view import view_for
+from deepsea_rules.view import View, view_for
 from deepsea_sdk.bot import NO_CLOCK
 from deepsea_sdk.coach.decisions import Effort
 from deepsea_sdk.table import RefereedGame
@@ -152,7 +152,7 @@ def seat_document(
     if game.record:
         _add_end(document, read_record(game.record), game.seat)
     else:
-        _add_course(document, game)
+        _add_progress(document, game)
     note = [*document["note"], *extra_fields.get("note", ())]
     document |= {**extra_fields, "note": note, "left_us": None}  # type: ignore[typeddict-item]
     document["news"] = zlib.crc32(json.dumps(document).encode())
@@ -180,23 +180,44 @@ def _add_end(document: SeatDocument, record: GameRecord, seat: int) -> None:
     document["table"] = list(narration.tell_end(Result(record.points, record.placements), names))
 
 
-def _add_course(document: SeatDocument, game: PersonGame) -> None:
-    """Add the frames of a game under way, as the person's seat saw them, and the open question."""
+def _add_progress(document: SeatDocument, game: PersonGame) -> None:
+    """Add to a seat's document what has happened in a game that is not over yet.
+
+    These are the positions of the game so far, as the person's seat saw them, and the question that
+    waits for the person's answer, if one does.
+    """
     replayed = _replay(game)
+    document["frames"] = _frames_so_far(replayed, game.seat)
+    number_and_dialog = open_question(game, replayed)
+    if number_and_dialog is not None:
+        number, dialog = number_and_dialog
+        _add_question(document, replayed.view(game.seat), number, dialog)
 
-    def values_known_in(state: GameState) -> Mapping[int, int]:
-        return view_for(state, game.seat).known
 
-    for moment in narration.moments(replayed, values_known_in, game.seat):
-        position = position_text(view_for(moment.state, game.seat), moment.known)
-        document["frames"].append(
-            {"t": moment.turn, "p": position, "dice": moment.dice, "say": moment.lines}
-        )
-    question = open_question(game, replayed)
-    if question is None:
-        return
-    number, dialog = question
-    view = replayed.view(game.seat)
+def _frames_so_far(game: Game, seat: int) -> list[dict[str, Any]]:
+    """Return a frame for each position of a game so far, as the seat saw it.
+
+    A frame has the number of the turn as `t`, the position in notation as `p`, the dice, and the
+    sentences about it as `say`.
+    """
+
+    def known_values(state: GameState) -> Mapping[int, int]:
+        """Return the values of the chips that the seat knows in a state, by chip."""
+        return view_for(state, seat).known
+
+    return [
+        {
+            "t": moment.turn,
+            "p": position_text(view_for(moment.state, seat), moment.known),
+            "dice": moment.dice,
+            "say": moment.lines,
+        }
+        for moment in narration.moments(game, known_values, seat)
+    ]
+
+
+def _add_question(document: SeatDocument, view: View, number: int, dialog: ChoiceDialog) -> None:
+    """Add the question with this number, its choices, and the dialog's note for the person."""
     assert view.kind is not None
     document["asked"] = {
         "id": number,

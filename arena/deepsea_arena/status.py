@@ -496,7 +496,7 @@ def overview(store: Store, season_name: str | None = None) -> Overview:
 def same_files_of_others(
     shared: SharedFiles, author: str, bot: str | None = None, number: int | None = None
 ) -> tuple[str, ...]:
-    """Return the labels of other authors' versions that have the same files as one of an author's.
+    """Return the labels of versions of other authors with the same files as a version of `author`.
 
     shared  the groups of versions with the same files
     bot     look only at this bot of the author; None looks at all

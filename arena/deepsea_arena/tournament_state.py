@@ -217,21 +217,21 @@ def _all_tables(plan: TournamentPlan, seed: bytes, exits: Mapping[int, int]) -> 
 def _not_queued(
     tables: Sequence[LineUp], games: Sequence[QueuedJob], exits: Collection[int]
 ) -> list[LineUp]:
-    """Return the tables that are still to be queued after these games, in their order.
+    """Return the tables whose games still have to be queued, in their order.
 
-    A table whose bot had left was skipped when the games were queued; the remaining tables with a
-    bot of `exits` are left out, too.
+    tables  all tables, in the order in which their games are queued
+    games   the games that were queued so far
+    exits   the bots that left; their tables get no games
     """
-    position = 0  # of the first table that was neither queued nor skipped
+    next_index = 0  # of the first table that was neither queued nor skipped
     for _, rotation in groupby(games, key=attrgetter("rotation")):
-        queued_bots = {*next(rotation).lineup}
-        # Skipped tables come before the one that was queued.
-        while position < len(tables) and {*tables[position].version_ids} != queued_bots:
-            position += 1
-        position += 1
-    return [
-        table for table in tables[position:] if not any(bot in exits for bot in table.version_ids)
-    ]
+        queued_bots = {*next(rotation).lineup}  # all games of a rotation have the same bots
+        # Tables before that of this rotation were skipped, since one of their bots had left.
+        while next_index < len(tables) and {*tables[next_index].version_ids} != queued_bots:
+            next_index += 1
+        next_index += 1
+    left_bots = set(exits)
+    return [table for table in tables[next_index:] if left_bots.isdisjoint(table.version_ids)]
 
 
 def _elimination(
@@ -440,8 +440,9 @@ class _Pair(PairSequence):
         self.add(lead)
         if self.better:
             return
-        # What bets against the hypothesis of no difference have won: that the first bot is ahead,
-        # and that the second one is. A bot is surely better if such a bet has won enough.
+        # `_larger` and `_smaller` are the capitals of two gamblers: one bets that the first bot is
+        # better, the other that the second one is. If the bots were equally good, hardly any
+        # gambler would ever reach `_limit`.
         if self._larger[self._first] >= self._limit:
             self.better = 1
         elif self._smaller[self._first] >= self._limit:
@@ -486,9 +487,8 @@ class Race:
     def add(self, games: Sequence[Sequence[SeatResult]]) -> None:
         """Count the games of a rotation, and let the bots leave that can no longer win.
 
-        These are the bots than which `top` others are surely better. As soon as so many have left
-        that the final is decided, no further bot leaves. In a rotation every bot of a table has
-        every seat once.
+        A bot leaves once `top` others are surely better, unless the final is decided: then the bots
+        that are left are the winners. In a rotation every bot of a table has every seat once.
         """
         self.games += len(games)
         for score in scores(games):

@@ -173,9 +173,10 @@ _Tests: TypeAlias = Mapping[_Key, tuple[Mean, float]]
 
 
 def _losses_by_situation(games: Games) -> _Losses:
-    """Return what a bot lost in each situation, as a list with one number for each game.
+    """Return the placement score that a bot lost in each situation, as one number for each game.
 
-    A deviation counts for the situation of its act alone, and for that of each of its traits.
+    A situation is an act of the bot, such as "turns back", alone or with a trait of the decision,
+    such as "in dive 3". So a deviation with two traits counts for three situations.
     """
     losses: _Losses = defaultdict(lambda: [0.0] * len(games))
     for game_number, deviations in enumerate(games):
@@ -213,13 +214,15 @@ def _change_tests(losses: _Losses, losses_before: _Losses) -> _Tests:
 def _testable_situations(samples: Sequence[_Losses]) -> Iterator[_Key]:
     """Yield the situations that came up in enough games, in a fixed order.
 
-    `samples` are the losses of one version, or of two that are compared. A trait that all decisions
-    with an act have makes the same situation as the act alone, and is left out.
+    `samples` are the losses of one version, or of two that are compared. If all decisions with an
+    act have a trait, the act with the trait is the same situation as the act alone: only the latter
+    is yielded.
     """
     for act, trait in sorted(set().union(*samples)):
         losses_of_samples = [sample[act, trait] for sample in samples]
         losses_of_act = [sample[act, _ANY] for sample in samples]
-        if trait != _ANY and losses_of_samples == losses_of_act:
+        is_same_as_act = losses_of_samples == losses_of_act
+        if trait != _ANY and is_same_as_act:
             continue
         smallest_sample = min(map(len, losses_of_samples))  # in games
         games_with_loss = sum(loss != 0 for loss in chain(*losses_of_samples))
@@ -325,10 +328,7 @@ def _main_traits(key: _Key, deviations: Sequence[Deviation], significant: _Tests
     total_loss = sum(deviation.lost for deviation in deviations)
     kinds = len(deviations[0].traits) if deviations else 0
     for kind in range(kinds):
-        losses_by_trait = defaultdict(list)
-        for deviation in deviations:
-            for trait in deviation.traits[kind]:
-                losses_by_trait[trait].append(deviation.lost)
+        losses_by_trait = _losses_by_trait(deviations, kind)
         if own_trait in losses_by_trait:
             continue
         candidates = []
@@ -343,6 +343,18 @@ def _main_traits(key: _Key, deviations: Sequence[Deviation], significant: _Tests
         if candidates:
             _, rarest = min(candidates)
             yield rarest
+
+
+def _losses_by_trait(deviations: Iterable[Deviation], kind: int) -> Mapping[str, list[float]]:
+    """Return, for each trait of one kind, the losses of the deviations that have the trait.
+
+    kind  the index of the kind in `traits` of a deviation
+    """
+    losses_by_trait = defaultdict(list)
+    for deviation in deviations:
+        for trait in deviation.traits[kind]:
+            losses_by_trait[trait].append(deviation.lost)
+    return losses_by_trait
 
 
 def _losing_dives(deviations: Iterable[Deviation]) -> Iterator[Deviation]:
