@@ -33,7 +33,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import quote, unquote_plus, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, unquote_plus, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -126,7 +126,7 @@ class Access:
     def client(self, peer: str, forwarded: Sequence[str], *, direct: bool = True) -> str | None:
         """Return the address of the client that sends a request; None to refuse the request.
 
-        A request is answered, with the address UNKNOWN, if a proxy does not say whose it is.
+        The address is UNKNOWN if a proxy does not say for whom it sends the request.
 
         peer       the address at the other end of the connection
         forwarded  the values of the X-Forwarded-For headers
@@ -263,17 +263,11 @@ def _split_public_address(url: str) -> tuple[str, str, str]:
     Raises UserError unless it is an http or https URL with at most a host, a port and a plain path.
     """
     parts = urlsplit(url)
-    try:
-        # `port` raises ValueError for a port that is no number or too large.
-        has_port = parts.port is not None
-        is_port_valid = has_port or not parts.netloc.endswith(":")
-    except ValueError:
-        is_port_valid = False
     path = parts.path.rstrip("/")
-    is_plain = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
-    has_other_parts = bool(parts.query or parts.fragment) or "@" in parts.netloc
     is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isascii()
-    if not (is_url and is_port_valid and is_plain) or has_other_parts:
+    has_plain_path = path == quote(path, safe=_UNRESERVED) and "//" not in path and ".." not in path
+    has_other_parts = bool(parts.query or parts.fragment) or "@" in parts.netloc
+    if not is_url or not _has_valid_port(parts) or not has_plain_path or has_other_parts:
         raise UserError(
             f"--public-url {url!r} is no address such as https://host or https://host/prefix"
         )
@@ -288,6 +282,16 @@ def _proxy_address(text: str) -> Address:
     return address
 
 
+def _has_valid_port(url: SplitResult) -> bool:
+    """Return True unless the port in a URL is empty, no number or too large; none is valid, too."""
+    try:
+        port = url.port
+    except ValueError:
+        return False
+    has_empty_port = port is None and url.netloc.endswith(":")
+    return not has_empty_port
+
+
 def _ip_address(text: str) -> Address | None:
     """Return the IP address that a text is; None for any other text."""
     try:
@@ -295,7 +299,8 @@ def _ip_address(text: str) -> Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped  # a socket for both writes ::ffff:192.0.2.7 for 192.0.2.7
+        # A socket for both IPv4 and IPv6 has ::ffff:192.0.2.7 as the address of 192.0.2.7.
+        return address.ipv4_mapped
     return address
 
 

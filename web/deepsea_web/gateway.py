@@ -141,9 +141,10 @@ class Slots:
 
     @contextmanager
     def hold(self, key: Hashable | None) -> Iterator[None]:
-        """Hold a slot during the context. Raises ApiError if none is free.
+        """Hold a slot, the right to have one thing such as a stream open, during the context.
 
-        Slots with the key None are limited only by the maximum in all.
+        Raises ApiError if the key, or all keys together, have as many slots as they may. With the
+        key None only the maximum of all keys counts.
         """
         most_of_key, most_of_all = self._limits()
         open_of_key = 0 if key is None else self._open[key]
@@ -236,7 +237,7 @@ class Gateway:
         headers  the values of the header `authorization`; none for a visitor
         address  the network address of the request
         secret   True if nobody else can read the request; a token is refused otherwise
-        Raises ApiError for a token that is not valid, and beyond a rate.
+        Raises ApiError for a token that is not valid, and for a caller who calls too often.
         """
         if headers:
             return await self._token_holder(headers, address, secret=secret)

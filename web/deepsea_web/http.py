@@ -214,8 +214,9 @@ class StreamedResponse:
     async def _send_body(self, send: Send) -> None:
         """Send all parts in pieces of at most PART_BYTES.
 
-        An empty part says that there is nothing new. If there was none but such parts for BEAT_US,
-        a comment is sent instead. Raises TimeoutError if the reader does not take a piece in time.
+        An empty part says that there is nothing new. If only such parts have come for BEAT_US, a
+        comment is sent, so that the reader sees that the stream goes on. Raises TimeoutError if the
+        reader does not take a piece in time.
         """
         last_sent_us = self._clock.now_us()
         part = self._first

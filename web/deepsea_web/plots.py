@@ -97,7 +97,8 @@ class Area(NamedTuple):
 def moments(courses: Sequence[VersionCourse]) -> list[Moment]:
     """Return the rating of a bot after each of its games, version by version.
 
-    `before` of a course is the number of games that former versions have played.
+    A course has the ratings of one version, one after each game. Its `before` is the number of
+    games that the former versions had played.
     """
     return [
         Moment(course.before + point.games, course.version, point.rating, point.mu, point.sigma)

@@ -371,8 +371,8 @@ class RunnerProcess:
     async def _restart_until_stopped(self) -> None:
         """Start the process again, after a pause, whenever it has ended, until `stop` or `kill`.
 
-        Each pause is twice the last one, up to LONGEST_PAUSE_S. After a process that has run for
-        HEALTHY_S it is the first one again.
+        Each pause is twice as long as the last one, up to LONGEST_PAUSE_S. Once a process has run
+        for HEALTHY_S, the pauses begin with FIRST_PAUSE_S again.
         """
         pause_s = FIRST_PAUSE_S
         while True:

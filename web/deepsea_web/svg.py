@@ -63,7 +63,7 @@ class Chart:
 class Drawing:
     """A group of SVG elements to which lines, shapes and texts are added.
 
-    The `looks` of an element is its class in charts.css.
+    The `css_class` of an element is its class in charts.css.
     """
 
     def __init__(self) -> None:
@@ -73,49 +73,49 @@ class Drawing:
         """The upper edge of the next part; callers move it down."""
 
     def text(
-        self, x: float, y: float, text: str, looks: str = "", *, anchor: str = "start"
+        self, x: float, y: float, text: str, css_class: str = "", *, anchor: str = "start"
     ) -> None:
         """Write a line of text whose start, middle or end, as `anchor` says, is at x."""
         attributes = {"x": _coordinate(x), "y": _coordinate(y)}
         if anchor != "start":
             attributes["text-anchor"] = anchor
-        self._add("text", looks, attributes).text = one_line(text)
+        self._add("text", css_class, attributes).text = one_line(text)
 
     def rect(
-        self, x: float, y: float, width: float, height: float, looks: str, tip: str = ""
+        self, x: float, y: float, width: float, height: float, css_class: str, tip: str = ""
     ) -> None:
         """Draw a rectangle; `tip` is a text shown while the pointer is on it."""
         sizes = {"x": x, "y": y, "width": width, "height": height}
         attributes = {name: _coordinate(value) for name, value in sizes.items()}
-        self._add_tip(self._add("rect", looks, attributes), tip)
+        self._add_tip(self._add("rect", css_class, attributes), tip)
 
-    def circle(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
+    def circle(self, x: float, y: float, radius: float, css_class: str, tip: str = "") -> None:
         """Draw a circle around a point; `tip` is a text shown while the pointer is on it."""
         attributes = {"cx": _coordinate(x), "cy": _coordinate(y), "r": _coordinate(radius)}
-        self._add_tip(self._add("circle", looks, attributes), tip)
+        self._add_tip(self._add("circle", css_class, attributes), tip)
 
-    def line(self, x1: float, y1: float, x2: float, y2: float, looks: str) -> None:
+    def line(self, x1: float, y1: float, x2: float, y2: float, css_class: str) -> None:
         """Draw a straight line between two points."""
-        self.path([(x1, y1), (x2, y2)], looks)
+        self.path([(x1, y1), (x2, y2)], css_class)
 
     def path(
-        self, points: Sequence[tuple[float, float]], looks: str, *, closed: bool = False
+        self, points: Sequence[tuple[float, float]], css_class: str, *, closed: bool = False
     ) -> None:
         """Draw lines from point to point, with `closed` also from the last one to the first."""
         coordinates = " L".join(f"{_coordinate(x)} {_coordinate(y)}" for x, y in points)
-        self._add("path", looks, {"d": f"M{coordinates}{' Z' if closed else ''}"})
+        self._add("path", css_class, {"d": f"M{coordinates}{' Z' if closed else ''}"})
 
-    def cross(self, x: float, y: float, radius: float, looks: str, tip: str = "") -> None:
+    def cross(self, x: float, y: float, radius: float, css_class: str, tip: str = "") -> None:
         """Draw a diagonal cross at a point; `tip` is a text shown while the pointer is on it."""
         left, right = _coordinate(x - radius), _coordinate(x + radius)
         top, bottom = _coordinate(y - radius), _coordinate(y + radius)
         falling, rising = f"M{left} {top} L{right} {bottom}", f"M{left} {bottom} L{right} {top}"
-        self._add_tip(self._add("path", looks, {"d": f"{falling} {rising}"}), tip)
+        self._add_tip(self._add("path", css_class, {"d": f"{falling} {rising}"}), tip)
 
-    def _add(self, tag: str, looks: str, attributes: dict[str, str]) -> Element:
+    def _add(self, tag: str, css_class: str, attributes: dict[str, str]) -> Element:
         """Add an element to the group, and return it."""
-        if looks:
-            attributes = {"class": looks, **attributes}
+        if css_class:
+            attributes = {"class": css_class, **attributes}
         return SubElement(self.element, tag, attributes)
 
     def _add_tip(self, element: Element, tip: str) -> None:
@@ -181,11 +181,12 @@ def _columns(letter: str) -> int:
 
 
 def _fitting_letters(letters: Sequence[str], columns: int) -> list[str]:
-    """Return the first letters, as many as fit into so many columns."""
+    """Return as many of the first letters as fit into `columns` columns of text."""
     fitting: list[str] = []
+    free_columns = columns
     for letter in letters:
-        columns -= _columns(letter)
-        if columns < 0:
+        free_columns -= _columns(letter)
+        if free_columns < 0:
             break
         fitting.append(letter)
     return fitting
@@ -213,15 +214,20 @@ def wrapped(text: str, columns: int) -> list[str]:
 def ticks(low: float, high: float, max_ticks: int, min_step: float = 0.0) -> list[float]:
     """Return the round numbers from low to high at which an axis has marks.
 
-    They are multiples of 1, 2 or 5 times a power of ten. There are about `max_ticks` of them at
-    most, and their distance is at least `min_step`.
+    They are multiples of 1, 2 or 5 times a power of ten, at a distance of at least `min_step`.
+    Their number is at most `max_ticks`, or one more if both ends are marks.
     """
-    power = 10.0 ** math.floor(math.log10((high - low) / max_ticks))
+    smallest_step = (high - low) / max_ticks
+    power = 10.0 ** math.floor(math.log10(smallest_step))
     # Ten times the power is always wide enough; the factor 20 is for errors of rounding.
-    steps = [power * factor for factor in (1, 2, 5, 10, 20)]
-    step = next(step for step in steps if step >= min_step and (high - low) / step <= max_ticks)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    return [step * multiple for multiple in range(first, last + 1)]
+    round_steps = [power * factor for factor in (1, 2, 5, 10, 20)]
+    step = next(
+        candidate
+        for candidate in round_steps
+        if candidate >= min_step and (high - low) / candidate <= max_ticks
+    )
+    first_multiple, last_multiple = math.ceil(low / step), math.floor(high / step)
+    return [step * multiple for multiple in range(first_multiple, last_multiple + 1)]
 
 
 def plain(value: float) -> str:
@@ -293,7 +299,8 @@ class Scale:
 def _without_outliers(bounds: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
     """Return the bars without outliers, which would squeeze all others to dots.
 
-    An outlier's middle is further than _OUTLIER_DISTANCE from the middle half of the bars.
+    The middles of the bars are compared. An outlier's middle is further away from the range of the
+    middle half of them than _OUTLIER_DISTANCE times the width of this range.
     """
     if len(bounds) < 2:
         return bounds
@@ -319,8 +326,8 @@ def axis(scale: Scale, width: float = BAR_WIDTH) -> str:
     for mark in marks:
         x = scale.x(mark) * width / BAR_WIDTH
         texts.append(f'<text x="{x:.1f}" y="12" text-anchor="middle">{plain(mark)}</text>')
-    looks = "axis" if width == BAR_WIDTH else "axis narrow"
-    return _svg(looks, width, _AXIS_HEIGHT, "".join(texts))
+    css_class = "axis" if width == BAR_WIDTH else "axis narrow"
+    return _svg(css_class, width, _AXIS_HEIGHT, "".join(texts))
 
 
 def bar(scale: Scale, low: float, middle: float, high: float) -> str:
@@ -387,10 +394,13 @@ def span_of(rows: Sequence[Sequence[float]]) -> float:
     return max((max(row) - min(row) for row in rows if row), default=0.0)
 
 
-def _svg(looks: str, width: float, height: int, body: str, *, stretched: bool = False) -> str:
-    """Return an SVG picture with this body; if stretched, it fills the box that the page gives."""
+def _svg(css_class: str, width: float, height: int, body: str, *, stretched: bool = False) -> str:
+    """Return an SVG picture with this body.
+
+    stretched  True if the picture fills the box that the page gives it, whatever its shape
+    """
     fill = ' preserveAspectRatio="none"' if stretched else ""
     return (
-        f'<svg class="{looks}" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+        f'<svg class="{css_class}" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
         f'{fill} aria-hidden="true">{body}</svg>'
     )

@@ -166,12 +166,12 @@ class Site:
     async def _answer_page(self, page: Page[Any], request: Request) -> Response:
         """Answer a request for a page.
 
-        All readers get the same response, from the cache. Only a page with a deadline is made anew
-        for an author who has more time to submit than others.
+        All readers get the same response, from the cache. The exception is an author who has more
+        time to submit than others: a page with a deadline is rendered for that author alone.
         """
         query, format_name = _query_and_format(request, page)
         render = partial(self._render, page, query, format_name)
-        # The page for everybody first: rendering it reads which authors have more time.
+        # This comes first, since rendering a page with a deadline updates `_extended_authors`.
         response = await self.shared_response(
             request,
             key=(page.path, format_name, *sorted({**query.path, **query.parameters}.items())),
@@ -193,12 +193,15 @@ class Site:
     ) -> Callable[[], LastChanges | None] | None:
         """Return the function that reads the last changes of the game or season of a page.
 
-        None if the page is about none.
+        Return None if the page is not about a certain game or season.
         """
-        name = query.text(page.subject.parameter) if page.subject is not None else None
-        if page.subject is None or not name:
+        subject = page.subject
+        if subject is None:
             return None
-        return partial(page.subject.last_changes, self.store, name)
+        name = query.text(subject.parameter)
+        if not name:
+            return None
+        return partial(subject.last_changes, self.store, name)
 
     def with_error_pages(self, handler: RequestHandler) -> RequestHandler:
         """Return a handler that answers every error of another one with the page of the error."""
@@ -287,8 +290,8 @@ class Site:
     ) -> ResponseBody:
         """Read the document of a page and make its body, as HTML or CSV.
 
-        Of a page with a deadline this also reads again, into `_extended_authors`, which authors
-        have more time to submit than others.
+        For a page with a deadline, also update `_extended_authors`, the authors who have more time
+        to submit than others.
         """
         with snapshot():
             data = page.read(ladder, query)

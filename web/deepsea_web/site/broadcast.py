@@ -165,8 +165,8 @@ class Broadcast:
     def events_after(self, cursor: ReaderCursor) -> tuple[ReaderCursor, str]:
         """Return the reader's cursor after the events that the reader lacks, and their text.
 
-        The text is made once for all readers with the same cursor, as those have who were woken
-        together, and is kept for a moment, MOMENT_US.
+        Readers that are woken together have the same cursor. So the text is made once for each
+        cursor, and is kept for a moment, MOMENT_US.
         """
         moment = self._clock.now_us() // MOMENT_US
         if moment != self._moment:
@@ -261,7 +261,8 @@ class Broadcast:
     async def _look_for_news(self) -> None:
         """Read new games, put the next game on TV when one has ended, and wake the readers.
 
-        Without news readers are woken after BEAT polls, so that their streams send a comment.
+        If BEAT polls in a row bring no news, wake the readers too, so that their streams send a
+        comment.
         """
         new_games = await self._gateway.in_thread(self._read_new_games)
         self._keep_games(new_games)

@@ -302,8 +302,8 @@ class Cookie:
     def read(self, headers: Sequence[str]) -> str | None:
         """Return the value of this cookie in the `Cookie` headers of a request.
 
-        None if the cookie is missing, has characters that this site never sends, or is there twice:
-        then one of the two is of another site on this host.
+        Return None if the cookie is missing, or has characters that this site never sends. Also
+        return None if it is there twice, since one of the two is then of another site on this host.
         """
         values: list[str] = []
         for header in headers:
@@ -373,10 +373,10 @@ class SessionAuth:
             raise
 
     def visit(self, caller: Caller, visitor: str | None = None) -> Visit:
-        """Return the visit of a caller.
+        """Return the visit of a caller, who is a visitor or a member.
 
-        A visitor is known by the value of the cookie `visitor`, of which only a digest is passed
-        on; a member by the account, whatever the cookie is.
+        visitor  the value of the cookie by which a visitor is known again, of which only a digest
+                 is passed on; ignored for a member, who is known by the account
         """
         if visitor is not None and not caller.author_id:
             caller = replace(caller, visitor=hashlib.sha256(visitor.encode()).hexdigest())

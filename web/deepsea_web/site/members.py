@@ -331,7 +331,7 @@ class MembersOnly:
 
 
 def _with_personal_headers(send: Send) -> Send:
-    """Return a `send` whose responses are kept by no browser, as a private ladder needs it."""
+    """Return a `send` that adds headers by which browsers keep no response of a private ladder."""
 
     async def send_personal(message: Message) -> None:
         if message["type"] == "http.response.start":
