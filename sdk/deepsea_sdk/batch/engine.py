@@ -532,28 +532,31 @@ class Batch:
         turn.place = np.maximum(new_place, 0)
 
     def _admit(self, turn: Turn, arrivals: Array, new_place: Array, taken: Array) -> Array:
-        """Return the rows of the divers that may enter the submarine; stop the others before it.
+        """Stop the divers that may not enter the submarine, and return the rows of the others.
 
         Divers without cargo are refused. They stop on the free space nearest to the submarine, or
-        stay where they are if that is nearer.
+        stay where they are if that is nearer. One row of `turn`, `new_place` and `taken` is one
+        diver.
 
-        arrivals   rows of `turn` whose divers have reached the submarine
+        arrivals   [arrivals] rows of the divers that have reached the submarine
         new_place  [divers] the places after the move; changed for refused divers
-        taken      [divers] the spaces of the game with divers on them, as bits
+        taken      [divers] the spaces of the diver's game with divers on them, as bits
         """
-        diver = turn.diver[arrivals]
-        is_refused = turn.load[arrivals] == 0
+        arrived_divers = turn.diver[arrivals]  # [arrivals] indices into the batch's arrays
+        is_refused = turn.load[arrivals] == 0  # [arrivals]
         if self.rules.barred_release == "never_this_dive":
             # A diver that was refused once stays out in this dive, even if it has cargo later.
-            self.barred[diver[is_refused]] = True
-            is_refused |= self.barred[diver]
-        refused = arrivals[is_refused]
-        # Space 1 is bit BELOW_TRAIL + 1; shifted, it is the lowest bit.
-        taken_from_space_1 = taken[refused] >> U64(BELOW_TRAIL + 1)
-        first_spaces = taken_from_space_1 & U64(2**AHEAD - 1)  # the lowest AHEAD bits
-        new_place[refused] = np.minimum(LOWEST_FREE[first_spaces], turn.place[refused])
-        admitted: Array = arrivals[~is_refused]
-        return admitted
+            self.barred[arrived_divers[is_refused]] = True
+            is_refused |= self.barred[arrived_divers]
+        refused_rows = arrivals[is_refused]
+        # [refused]: the first AHEAD spaces as bits. Space 1, which is bit BELOW_TRAIL + 1 of
+        # `taken`, is shifted down to be the lowest bit.
+        taken_from_space_1 = taken[refused_rows] >> U64(BELOW_TRAIL + 1)
+        taken_first_spaces = taken_from_space_1 & U64(2**AHEAD - 1)
+        nearest_free_space = LOWEST_FREE[taken_first_spaces]
+        new_place[refused_rows] = np.minimum(nearest_free_space, turn.place[refused_rows])
+        admitted_rows: Array = arrivals[~is_refused]
+        return admitted_rows
 
     def _come_home(self, turn: Turn) -> None:
         """Bank the cargo of these divers, which have just come home, and count them as home."""
@@ -640,20 +643,23 @@ class Batch:
     def _drop(self, turn: Turn, slots: Array) -> None:
         """Lay a unit of each diver's cargo on its space, and close the gap in the cargo.
 
+        One row of `turn` and of the arrays below is one diver.
+
         slots  [divers] the index of the unit in the cargo. Units with one name are alike: of these
                the first one is dropped, whichever was chosen
         """
         cargo = self.cargo.take(turn.diver, axis=0)  # [divers, SLOTS]
         rows = np.arange(len(slots))
-        names = cargo & self.name_bits
-        has_chosen_name = names == names[rows, slots][:, None]
+        names = cargo & self.name_bits  # [divers, SLOTS] equal for units with the same name
+        has_chosen_name = names == names[rows, slots][:, None]  # [divers, SLOTS]
         dropped: Array = has_chosen_name.argmax(axis=1)  # the first True of each row
         units = cargo[rows, dropped]
         self._flat_trail[turn.of(self._row) + turn.place] = units
-        # Slots from the dropped one on get the unit of the slot after them.
-        source = np.arange(SLOTS - 1)
-        source = source + (source >= dropped[:, None])
-        self.cargo[turn.diver, :-1] = cargo[rows[:, None], source]
+        # [divers, SLOTS - 1]: the slot whose unit each slot gets. From the dropped one on, it is
+        # the slot after it.
+        slot = np.arange(SLOTS - 1)
+        source_slot = slot + (slot >= dropped[:, None])
+        self.cargo[turn.diver, :-1] = cargo[rows[:, None], source_slot]
         self.load[turn.diver] -= np.int8(1)
         self.carried[turn.diver] -= units & SUMMED
         self.breath[turn.games] -= np.int8(1)
@@ -695,7 +701,7 @@ class Batch:
         laid = clean_up.stranded_cargo(self.rules, place, load, cargo, self.by_chip)
         trail = self.trail.take(games, axis=0)
         if policy.orders and self.rules.drop_order == "owner_choice" and len(laid.items):
-            self._settle_orders(games, trail, place, laid, policy)
+            self._order_stranded_items(games, trail, place, laid, policy)
         trail, last = clean_up.lay_and_close_gaps(
             self.rules, trail, laid.items, laid.counts, self.by_chip
         )
@@ -717,49 +723,59 @@ class Batch:
         self.drowned[games, self.dive[games] - 1] = load
         return load
 
-    def _settle_orders(
-        self, games: Array, trail: Array, place: Array, laid: StrandedCargo, policy: Policy
+    def _order_stranded_items(
+        self, games: Array, trail: Array, place: Array, stranded: StrandedCargo, policy: Policy
     ) -> None:
         """Ask the policy for the orders of stranded divers, and put their items into these orders.
 
-        games  the games whose dive has ended, as in the rows of `trail` and `place`
-        laid   the items of all stranded divers in pick-up order; changed in place
+        One row of `games`, `trail` and `place` is one game whose dive has ended.
+
+        games     [games] their numbers in the batch
+        stranded  the items of all stranded divers in pick-up order; changed in place
         """
-        runs = runs_of(laid, self.players)  # a run has the items of one diver
+        runs = runs_of(stranded, self.players)  # one run for each diver: where its items are
         if self.rules.top_up_tail_piles and not self.by_chip:
             # By these rules an order changes the room for the next diver's items. So the divers
             # that lay first in their games are asked first, then those that lay second, and so on.
-            for number in range(self.players):
-                runs_of_number = runs.part(np.flatnonzero(runs.turn == number))
-                rows = runs_to_ask_in_turn(self.rules, trail, place, laid, runs_of_number)
-                self._ask_orders(games, laid, runs_of_number.part(rows), policy)
+            for laying_rank in range(self.players):
+                runs_of_rank = runs.part(np.flatnonzero(runs.laying_rank == laying_rank))
+                rows = runs_to_ask_in_turn(self.rules, trail, place, stranded, runs_of_rank)
+                self._ask_orders(games, stranded, runs_of_rank.part(rows), policy)
         else:
-            names = laid.items & self.name_bits
-            rows = runs_to_ask_at_once(self.rules, trail, laid, runs, names)
-            self._ask_orders(games, laid, runs.part(rows), policy)
+            # Each item takes the same room, so no order changes the piles of another diver, and
+            # all divers can be asked at once.
+            names = stranded.items & self.name_bits  # [items] equal for items with the same name
+            rows = runs_to_ask_at_once(self.rules, trail, stranded, runs, names)
+            self._ask_orders(games, stranded, runs.part(rows), policy)
 
-    def _ask_orders(self, games: Array, laid: StrandedCargo, runs: Runs, policy: Policy) -> None:
+    def _ask_orders(
+        self, games: Array, stranded: StrandedCargo, runs: Runs, policy: Policy
+    ) -> None:
         """Ask the policy for the orders of some divers, and put their items into these orders.
 
-        laid  the items of all stranded divers, one after another; changed in place
-        runs  where the items of each diver that is asked begin, and how many they are
+        One row of `runs`, and of the arrays below, is one diver that is asked.
+
+        stranded  the items of all stranded divers, one diver after another; changed in place
+        runs      where the items of each of these divers begin, and how many they are
         """
         if not len(runs.first):
             return
-        rows, seats = np.divmod(runs.diver, self.players)
-        game_of_run = games[rows]
-        # The arrays below are [runs, most items]; `is_item` is False beyond the items of a run.
-        most_items = int(runs.sizes.max())
-        is_item = np.arange(most_items) < runs.sizes[:, None]
-        # The index of each item in `laid.items`, at most the last one, so that no index is outside
-        index = np.minimum(runs.first[:, None] + np.arange(most_items), len(laid.items) - 1)
-        items = np.where(is_item, laid.items[index], U64(0))
-        orders = Orders(game_of_run, game_of_run * self.players + seats, items, runs.sizes)
+        row_of_game, seat = np.divmod(runs.diver, self.players)
+        game = games[row_of_game]  # [divers] the number of the diver's game in the batch
+        item_number = np.arange(int(runs.sizes.max()))  # [most items] within a diver's items
+        # [divers, most items]: False beyond the diver's own items
+        is_item = item_number < runs.sizes[:, None]
+        # [divers, most items]: the index of each item in `stranded.items`. Entries that are no item
+        # must not lie beyond its end.
+        index = np.minimum(runs.first[:, None] + item_number, len(stranded.items) - 1)
+        items = np.where(is_item, stranded.items[index], U64(0))
+        orders = Orders(game, game * self.players + seat, items, runs.sizes)
         chosen = policy.order(self, orders)
         check_orders(orders, chosen, self.players)
-        ordered_items = in_order(orders, chosen, items & self.name_bits)
-        laid.items[index[is_item]] = ordered_items[is_item]
-        self.decisions += len(game_of_run)
+        ordered_items = in_order(orders, chosen, items & self.name_bits)  # [divers, most items]
+        # The mask picks the same entries of both arrays, diver by diver.
+        stranded.items[index[is_item]] = ordered_items[is_item]
+        self.decisions += len(game)
 
     # What is known, and results
 
@@ -822,7 +838,7 @@ def results_of(banks: Array, values: Array, tiebreak: str, drowned: Array) -> Re
     banks     [games, seats] the chips that each seat brought home, as bits
     values    [games, 32] of chip 1 to 32
     tiebreak  the option of the rule set
-    drowned   see `Results`, to which it is passed on
+    drowned   [games, DIVES, seats] how many units each seat lost; returned as it is
     """
     points = points_of(banks, values)
     chips_per_level = levels(banks).astype(np.int64)  # [games, seats, 4]

@@ -260,12 +260,14 @@ def stranded_cargo(
 ) -> StrandedCargo:
     """Return the items of all divers with cargo, in the order in which they are laid.
 
+    One row of `place`, `load` and `cargo` is one game whose dive has ended.
+
     place, load  [games, seats]
     cargo        [games, seats, SLOTS]
     by_chip      True if stacks fall apart, so that each chip is an item
     """
     games, players = load.shape
-    # The divers with cargo, game by game
+    # [divers]: game and seat of each diver with cargo, game by game
     game, seat = load.nonzero()
     space = place[game, seat].astype(np.int64)
     if rules.drop_sequence == "farthest_first":
@@ -296,39 +298,41 @@ def lay_and_close_gaps(
     items   [items] those of all games
     counts  [games] the number of items of each game
     """
-    filled = trail != 0
-    length = filled.sum(axis=1)
-    # [games, WIDTH]: True for the spaces that the units still on the trail fill without blanks
+    has_unit = trail != 0  # [games, WIDTH]
+    length = has_unit.sum(axis=1)  # [games] the number of units that are still on the trail
+    # [games, WIDTH]: True for the spaces that these units fill when there are no blanks
     old_spaces = _UP_TO[length]
     new_trail = np.zeros_like(trail)
-    new_trail[old_spaces] = trail[filled]
+    new_trail[old_spaces] = trail[has_unit]
     if rules.top_up_tail_piles:
         return _top_up(new_trail, length, items, counts, by_chip)
     piles = (counts + PILE_ITEMS - 1) // PILE_ITEMS  # [games], rounded up
-    last = length + piles
-    new_spaces = _UP_TO[last] ^ old_spaces
+    last = length + piles  # [games] the last space of the next dive
+    new_spaces = _UP_TO[last] ^ old_spaces  # up to the last space, without the old ones
     new_trail[new_spaces] = _full_piles(items, counts, piles, by_chip) | LAID
     return new_trail, last
 
 
 def _full_piles(items: Array, counts: Array, piles: Array, by_chip: bool) -> Array:
-    """Return piles of PILE_ITEMS items as units, [all piles], those of one game after another.
+    """Return piles of PILE_ITEMS items as units, those of one game after those of another.
 
-    The last pile of a game has the items that are left over.
+    One row of the result is one pile. The last pile of a game has the items that are left over.
 
+    items   [items] those of all games, one game after another
     counts  [games] the number of items of each game
     piles   [games] the number of piles that they need
     """
-    games = np.flatnonzero(counts)
-    sizes = np.full(int(piles.sum()), PILE_ITEMS)
+    games = np.flatnonzero(counts)  # without those that have no pile
+    sizes = np.full(int(piles.sum()), PILE_ITEMS)  # [piles] the number of items of each pile
     last_piles = np.cumsum(piles[games]) - 1
-    sizes[last_piles] += counts[games] - PILE_ITEMS * piles[games]
-    # [all piles, PILE_ITEMS]: the items of each pile, then blanks
-    groups = np.zeros((len(sizes), PILE_ITEMS), U64)
-    groups[BELOW[sizes, :PILE_ITEMS]] = items
-    units = groups[:, 0]
-    for number in range(1, PILE_ITEMS):
-        units = join_units(units, groups[:, number], by_chip)
+    # The last pile of a game is smaller if its items do not fill all piles.
+    sizes[last_piles] -= PILE_ITEMS * piles[games] - counts[games]
+    # [piles, PILE_ITEMS]: the items of each pile, then blanks
+    items_of_pile = np.zeros((len(sizes), PILE_ITEMS), U64)
+    items_of_pile[BELOW[sizes, :PILE_ITEMS]] = items
+    units = items_of_pile[:, 0]
+    for column in range(1, PILE_ITEMS):
+        units = join_units(units, items_of_pile[:, column], by_chip)
     return units
 
 
@@ -417,25 +421,29 @@ class Runs(NamedTuple):
     """[divers] the number of items of each diver."""
     diver: Array
     """[divers] row × seats + seat, as in `StrandedCargo`."""
-    turn: Array
+    laying_rank: Array
     """[divers] 0 for the diver of a game that lays first, 1 for the second, and so on."""
 
     def part(self, rows: Array) -> Runs:
         """Return the runs with these indices."""
-        return Runs(self.first[rows], self.sizes[rows], self.diver[rows], self.turn[rows])
+        return Runs(self.first[rows], self.sizes[rows], self.diver[rows], self.laying_rank[rows])
 
 
 def runs_of(laid: StrandedCargo, players: int) -> Runs:
-    """Return where the items of each diver are in `laid.items`, in which they form one run."""
-    # A run begins where the diver is another one than before.
+    """Return where each diver's items are in `laid.items`; they lie side by side, as one run.
+
+    One row of the result, and of the arrays below, is one diver with items.
+    """
+    # The indices of `laid.items` at which another diver's items begin
     first = np.flatnonzero(np.diff(laid.diver, prepend=-1))
-    diver = laid.diver[first]
     sizes = np.diff(first, append=len(laid.diver))
-    # The divers of one game lie side by side: count from the first of them.
-    games = diver // players
-    first_run_of_game = np.searchsorted(games, games)
-    turn = np.arange(len(first)) - first_run_of_game
-    return Runs(first, sizes, diver, turn)
+    diver = laid.diver[first]
+    game = diver // players
+    # The row of the first diver of the same game: `game` is ascending, so `searchsorted` finds the
+    # first row with the same number.
+    first_row_of_game = np.searchsorted(game, game)
+    laying_rank = np.arange(len(game)) - first_row_of_game
+    return Runs(first, sizes, diver, laying_rank)
 
 
 def runs_to_ask_at_once(
@@ -445,12 +453,12 @@ def runs_to_ask_at_once(
 
     Only for rules by which each item takes the same room: then a diver's piles do not depend on the
     orders of the divers before it. A diver has a choice if its items go to several piles and do not
-    all have the same name.
+    all have the same name. One row of `runs` is one diver.
 
     name  [items] the bits of `laid.items` that are equal for units with the same name
     """
-    pile = _piles_of_items(rules, trail, laid.counts)
-    last = runs.first + runs.sizes - 1
+    pile = _piles_of_items(rules, trail, laid.counts)  # [items]
+    last = runs.first + runs.sizes - 1  # [divers] the index of the diver's last item
     goes_to_several_piles = pile[runs.first] != pile[last]
     # `reduceat` returns the lowest and the highest name of each run.
     lowest_name = np.minimum.reduceat(name, runs.first)
@@ -459,25 +467,28 @@ def runs_to_ask_at_once(
 
 
 def _piles_of_items(rules: RuleSet, trail: Array, counts: Array) -> Array:
-    """Return for each item the number of the pile that it goes to, which counts within its game.
+    """Return the number of the pile that each item goes to.
 
-    Only for rules by which each item takes the same room. An older pile has the number of its
-    space, a new one a higher number.
+    One row of the result is one item; the items of a game follow those of the game before. An older
+    pile has the number of its space, a new one a higher number. Only for rules by which each item
+    takes the same room.
 
     trail   [games, WIDTH]
-    counts  [games] the number of items of each game, one game after another
+    counts  [games] the number of items of each game
     """
-    game = np.repeat(np.arange(len(counts)), counts)
-    first_item = counts.cumsum() - counts
-    number_in_game = np.arange(len(game)) - first_item[game]
+    game = np.repeat(np.arange(len(counts)), counts)  # [items] the row of the item's game
+    first_item = counts.cumsum() - counts  # [games] the row of the game's first item
+    number_in_game = np.arange(len(game)) - first_item[game]  # [items] from 0
     pile: Array
     if not rules.top_up_tail_piles:
         pile = number_in_game // PILE_ITEMS
         return pile
     # [items, WIDTH]: how many items fit on the older piles of the item's game up to each space
     room_upto = older_rooms(trail).cumsum(axis=1)[game]
-    # The first space up to which the item still fits; items that come later begin new piles.
+    # The first space up to which there is room for the item: all spaces before it, which are
+    # counted here, are full by then.
     older_pile = (room_upto <= number_in_game[:, None]).sum(axis=1)
+    # Negative if the item still fits on an older pile
     number_on_new_piles = number_in_game - room_upto[:, -1]
     new_pile = WIDTH + number_on_new_piles // PILE_ITEMS
     pile = np.where(number_on_new_piles < 0, older_pile, new_pile)
@@ -535,8 +546,8 @@ def check_orders(orders: Orders, chosen: Array, players: int) -> None:
 def in_order(orders: Orders, chosen: Array, names: Array) -> Array:
     """Return the divers' items in the orders that were chosen: [divers, most items].
 
-    An order decides only which name is laid where: items with one name are alike, and are laid in
-    pick-up order among themselves.
+    One row is one diver. An order decides only which name is laid where: items with one name are
+    alike, and are laid in pick-up order among themselves.
 
     chosen  [divers, most items] the indices of the items, in pick-up order, that are laid one after
             another; entries beyond the number of a diver's items are ignored
@@ -546,9 +557,10 @@ def in_order(orders: Orders, chosen: Array, names: Array) -> Array:
     chosen = np.where(inside, chosen, np.arange(inside.shape[1]))
     # Entries beyond the items stay behind them, because no name is as large as this number.
     names = np.where(inside, names, ~names.dtype.type(0))
-    # Sort the items by name, and the places by the name that is chosen for each: both have the same
-    # names, so the k-th of these items goes to the k-th of these places. Both sorts are stable, so
-    # items with one name keep their pick-up order.
+    # Sort the items by name, and the places in the order by the name that is chosen for each. Both
+    # have the same names, so the k-th of these items goes to the k-th of these places. Both sorts
+    # are stable, so items with one name keep their pick-up order. All arrays are [divers, most
+    # items].
     items_by_name = names.argsort(axis=1, kind="stable")
     chosen_names = np.take_along_axis(names, chosen, 1)
     places_by_name = chosen_names.argsort(axis=1, kind="stable")
