@@ -23,8 +23,8 @@ bet on a lead only needs a bound on how large its luck may be, and a bet against
 sum with one bound removes more luck than a sum with two.
 
 Games of one seed have the same dice and values, and their luck nearly cancels where bots play
-alike. So they are walked through together: a die, or a value, is one event of all games. Where
-games differ in which seat rolls first, one of them needs a die earlier than another. Then a part of
+alike. So they are walked through together: a roll, or a value, is one event of all games. Where
+games differ in which seat rolls first, one of them needs a roll earlier than another. Then a part of
 the room below the bound is reserved for the later game, whose factor so depends on nothing that has
 happened since.
 """
@@ -89,18 +89,19 @@ def formula(outlooks: Sequence[Outlook]) -> list[list[float]]:
     outlooks  the outcomes; they differ only in the place of the seat that rolled, or in the values
               that are known
     """
-    # All sums of a roll share one cache, because only the place of the seat that rolled differs.
-    cache_by_event: dict[tuple[object, ...], _CachedScores] = {}
+    # Outcomes that differ only in the place of the seat that rolled share one cache.
+    cache_by_key: dict[tuple[object, ...], _CachedScores] = {}
     scores = []
     for state, known in outlooks:
         if state.phase == "over" or (state.phase == "order" and state.dive == DIVES):
             scores.append(final_scores(state, known))
             continue
-        # The sums of a roll have the same object `known`; revealed values have one for each case.
+        # The outcomes of a roll have one and the same dictionary `known`, so its identity will do.
+        # The outcomes of a reveal have one each.
         key = id(known), state.dive, state.phase
-        if key not in cache_by_event:
-            cache_by_event[key] = _CachedScores(state, known)
-        scores.append(cache_by_event[key].scores(state))
+        if key not in cache_by_key:
+            cache_by_key[key] = _CachedScores(state, known)
+        scores.append(cache_by_key[key].scores(state))
     return scores
 
 
@@ -183,9 +184,9 @@ def _logistic(x: float) -> float:
 
 
 def _spread(state: GameState) -> float:
-    """Return the points of a lead in banked chips that wins 73 of 100 games.
+    """Return how many points a bank must be ahead to win 73 of 100 games.
 
-    They depend on the dive and, in the last dive, on the air.
+    That depends on the dive and, in the last dive, on the air.
     """
     # A dive that has ended (phase "order") counts as the start of the next one, with full air.
     dive = state.dive + (state.phase == "order")
@@ -347,11 +348,16 @@ def _ahead(
         leads = _spread_of_sums(leads, differences)
     chance_ahead = sum([chance for final_lead, chance in leads.items() if final_lead > 0])
     chance_tied = leads.get(0, 0.0)
-    return chance_ahead + chance_tied * _tie(state, *seats) if chance_tied else chance_ahead
+    if not chance_tied:
+        return chance_ahead
+    return chance_ahead + chance_tied * _tiebreak_score(state, *seats)
 
 
 def _spread_of_sums(first: Spread, second: Spread) -> Spread:
-    """Return the probability of each sum of two independent leads, from those of the two."""
+    """Return the probability of each sum of two leads that do not depend on each other.
+
+    first, second  the probability of each lead
+    """
     sums: dict[int, float] = {}
     for first_lead, first_chance in first.items():
         for second_lead, second_chance in second.items():
@@ -391,17 +397,21 @@ def _difference(unseen: tuple[int, ...], first_chips: int, second_chips: int) ->
     return {difference: count / all_ways for difference, count in complete.items()}
 
 
-def _tie(state: GameState, seat: int, other: int) -> float:
-    """Return 1 if the first of two seats with equal points is ahead, 0 if behind, else 0.5.
+def _tiebreak_score(state: GameState, seat: int, other: int) -> float:
+    """Return 1 if `seat` wins a tie in points with `other`, 0 if it loses it, and 0.5 for neither.
 
     Ties are broken by the levels of the chips, which everybody knows. A third seat with the same
     points is ignored.
     """
     banks = [state.bank[seat], state.bank[other]]
-    # With the value 0 for all chips the two seats are tied, so that their levels decide.
-    no_values = (0,) * len(state.values)
-    first, second = final_result(state.rules.tiebreak, banks, no_values).placements
-    return 0.5 if first == second else float(first < second)
+    # The result of a game of these two seats in which all chips have the value 0: both have 0
+    # points, so the levels of their chips alone decide.
+    zero_values = (0,) * len(state.values)
+    result = final_result(state.rules.tiebreak, banks, zero_values)
+    placement, other_placement = result.placements
+    if placement == other_placement:
+        return 0.5
+    return 1.0 if placement < other_placement else 0.0  # placement 1 is the best
 
 
 # ----- Sums of luck
@@ -427,54 +437,61 @@ def chance_sum(
     """
     walks = [_Walk(game, weights, evaluate) for game, weights in games]
     total = _BoundedSums(bound)
-    rolled: set[_Die] = set()
+    rolled: set[_RollKey] = set()
     revealed: dict[int, int] = {}
     while unfinished := [walk for walk in walks if walk.step is not None]:
-        next_walk = min(unfinished, key=lambda walk: walk.when)
-        if next_walk.die is None:
-            _reveal(next_walk, unfinished, revealed, total)
+        next_walk = min(unfinished, key=lambda walk: walk.sort_key)
+        roll_key = next_walk.roll_key
+        if roll_key is None:
+            _add_reveals(next_walk, unfinished, revealed, total)
             next_walk.advance()
-        elif next_walk.die in rolled:
-            total.add_late((next_walk, next_walk.die), next_walk.roll())
+        elif roll_key in rolled:
+            total.add_late((next_walk, roll_key), next_walk.roll())
             next_walk.advance()
         else:
-            die = next_walk.die
-            rolled.add(die)
-            walks_at_die = [walk for walk in unfinished if walk.die == die]
-            # Games that come to the same die later have to count it by what is known now.
+            rolled.add(roll_key)
+            walks_at_roll = [walk for walk in unfinished if walk.roll_key == roll_key]
+            # Games that come to the same roll later have to count it by what is known now.
             later_games = [
-                (walk, die) for walk in unfinished if walk.die != die and walk.may_need(die)
+                (walk, roll_key)
+                for walk in unfinished
+                if walk.roll_key != roll_key and walk.may_need(roll_key)
             ]
             for walk, _ in later_games:
-                walk.expect(die)
-            total.add(_sum([walk.roll() for walk in walks_at_die]), later_games)
-            for walk in walks_at_die:
+                walk.store_known_for(roll_key)
+            total.add(_sum([walk.roll() for walk in walks_at_roll]), later_games)
+            for walk in walks_at_roll:
                 walk.advance()
         total.release()
     return total.luck
 
 
-def _reveal(
-    first: _Walk, unfinished: Sequence[_Walk], revealed: dict[int, int], total: _BoundedSums
+def _add_reveals(
+    revealing: _Walk, unfinished: Sequence[_Walk], revealed: dict[int, int], total: _BoundedSums
 ) -> None:
-    """Add the luck of the values that one game reveals, in all games that have these chips.
+    """Add the luck of the chip values that one game reveals in its next step.
 
-    first       the game that is at the reveal
+    Each value is one chance event of all games in which a seat has the chip, because all games of
+    one seed have the same values. A value that another game has revealed before is not counted.
+
+    revealing   the game whose next step is the reveal
     unfinished  all games that are not over
     revealed    the values that any game has revealed, by chip id; extended here
+    total       the sums to which the luck is added
     """
-    assert first.step is not None
-    values = first.step.after.known
-    for chip in sorted(values.keys() - first.known.keys()):
+    assert revealing.step is not None
+    values = revealing.step.after.known
+    for chip in sorted(values.keys() - revealing.known.keys()):
         value = values[chip]
         if chip not in revealed:
-            # All games have the same values, so this is one event of all that have the chip.
-            walks_with_chip = [walk for walk in unfinished if walk is first or walk.has_chip(chip)]
+            walks_with_chip = [
+                walk for walk in unfinished if walk is revealing or walk.has_chip(chip)
+            ]
             total.add(_reveal_event(walks_with_chip, chip, value, revealed))
             revealed[chip] = value
             for walk in walks_with_chip:
                 walk.known[chip] = value
-        first.known[chip] = value
+        revealing.known[chip] = value
 
 
 def _reveal_event(
@@ -482,7 +499,8 @@ def _reveal_event(
 ) -> _Event:
     """Return the reveal of a chip's value in some games as one chance event.
 
-    Its cases are the values of the chip's level that no game has revealed yet.
+    Its cases are the values of the chip's level that no game has revealed yet. Two chips of a level
+    may have the same value, which then has two ways.
     """
     unseen = unseen_values(LEVEL_OF[chip], revealed)
     cases = sorted(set(unseen))
@@ -491,10 +509,10 @@ def _reveal_event(
     return _sum([(walk.leads_with(chip, cases), ways, outcome) for walk in walks])
 
 
-_Die: TypeAlias = tuple[int, int, int]
-"""A roll, by dive, seat and the seat's turn in the dive."""
-_Later: TypeAlias = tuple["_Walk", _Die]
-"""A die that a game comes to later than another game."""
+_RollKey: TypeAlias = tuple[int, int, int]
+"""Names a roll in all games: its dive, its seat, and how many rolls the seat had before, plus 1."""
+_LaterRoll: TypeAlias = tuple["_Walk", _RollKey]
+"""A roll that a game comes to later than another game."""
 _Event: TypeAlias = tuple[Sequence[float], Sequence[int], int]
 """A chance event: the leads after its cases, their numbers of ways, and the outcome.
 
@@ -519,8 +537,8 @@ class _BoundedSums:
         self._bound = bound
         self._sums = [0.0, 0.0]
         """The upper sum, and the lower one with its sign changed."""
-        self._reserved: tuple[dict[_Later, float], ...] = ({}, {})
-        """The room that each sum reserves for dice in games that come to them later."""
+        self._reserved: tuple[dict[_LaterRoll, float], ...] = ({}, {})
+        """The room that each sum reserves for rolls in games that come to them later."""
 
     @property
     def luck(self) -> LuckSums:
@@ -528,32 +546,35 @@ class _BoundedSums:
         up, down = self._sums
         return min(self._bound, up), max(-self._bound, -down)
 
-    def add(self, event: _Event, later_games: Sequence[_Later] = ()) -> None:
-        """Add the luck of an event to both sums, scaled down to the room below the bound.
+    def add(self, event: _Event, later_games: Sequence[_LaterRoll] = ()) -> None:
+        """Add the luck of an event to both sums, scaled down so that no sum can pass its bound.
 
-        later_games  games that come to the same die later; for each of them, as much room is
-                     reserved as the event may use now
+        The room below the bound is shared equally by this event and the later ones: each later game
+        has its part reserved.
+
+        later_games  the games that come to the same roll later, with that roll
         """
-        # The second sum has its sign changed, so the same steps do for both.
+        # The second sum is kept with its sign changed, so both have an upper bound.
         for number, (move, largest_move) in enumerate(_lead_moves(event)):
             reserved = self._reserved[number]
             room = max(0.0, self._bound - self._sums[number] - sum(reserved.values()))
             room_for_each = room / (1 + len(later_games))
-            reserved |= dict.fromkeys(later_games, room_for_each)
+            for later_game in later_games:
+                reserved[later_game] = room_for_each
             self._sums[number] += _scaled(move, largest_move, room_for_each)
 
-    def add_late(self, key: _Later, event: _Event) -> None:
-        """Add the luck of an event whose die another game rolled before, in the room reserved."""
+    def add_late(self, later_roll: _LaterRoll, event: _Event) -> None:
+        """Add the luck of a roll that another game came to first, in the room reserved for it."""
         for number, (move, largest_move) in enumerate(_lead_moves(event)):
-            room = self._reserved[number].pop(key, 0.0)
+            room = self._reserved[number].pop(later_roll, 0.0)
             self._sums[number] += _scaled(move, largest_move, room)
 
     def release(self) -> None:
-        """Release the room for dice that games no longer need."""
+        """Release the room for rolls that games no longer need."""
         for reserved in self._reserved:
-            unneeded = [(walk, die) for walk, die in reserved if not walk.may_need(die)]
-            for key in unneeded:
-                del reserved[key]
+            unneeded = [(walk, roll) for walk, roll in reserved if not walk.may_need(roll)]
+            for later_roll in unneeded:
+                del reserved[later_roll]
 
 
 def _lead_moves(event: _Event) -> tuple[tuple[float, float], ...]:
@@ -583,49 +604,59 @@ class _Walk:
         self._weights = weights
         self._evaluate = evaluate
         self._dive = self._starter = 0
-        self._turns: list[int] = []
-        """The number of rolls of each seat in this dive."""
+        self._roll_counts: list[int] = []
+        """The number of rolls of each seat in this dive before the next step."""
         self.known: dict[int, int] = {}
         """Values that the evaluation knows, by chip.
 
         They include those of this game's chips that another game revealed.
         """
-        self._expected: dict[_Die, dict[int, int]] = {}
+        self._known_at_roll: dict[_RollKey, dict[int, int]] = {}
         """The values that were known when another game came to a roll first, by roll."""
         self.step: Step | None = None
         """The next roll or reveal; None at the end of the game."""
-        self.die: _Die | None = None
+        self.roll_key: _RollKey | None = None
         """The roll of this step; None if it is a reveal."""
-        self.when: tuple[float, ...] = ()
-        """Sort key of the step among the events of all games."""
+        self.sort_key: tuple[float, ...] = ()
+        """Place of the step in the order of the steps of all games."""
         self.advance()
 
     def advance(self) -> None:
-        """Go to the next roll or reveal of the game, and set `step`, `die` and `when` for it.
+        """Go to the next roll or reveal of the game, and set `step`, `roll_key` and `sort_key`.
 
-        `step` is None at the end of the game, and `die` for a reveal. `when` sorts the steps of all
-        games: by dive, then turn, then the seat's place in the order of turns; reveals at the end
-        of a dive come after all of its turns.
+        `step` is None at the end of the game, and `roll_key` is None for a reveal.
         """
-        if self.die is not None:
-            _, last_seat, _ = self.die
-            self._turns[last_seat] += 1
-        self.die = None
+        if self.roll_key is not None:
+            _, last_seat, _ = self.roll_key
+            self._roll_counts[last_seat] += 1
+        self.roll_key = None
         self.step = self._next_chance_step()
         if self.step is None:
             return
-        state, dive, seat = self.step.before.state, self.step.dive, self.step.seat
-        if dive != self._dive:
-            assert seat is not None  # a dive begins with a roll
-            self._dive, self._starter, self._turns = dive, seat, [0] * state.players
-        if seat is not None:
-            turn = self._turns[seat] + 1
-            self.die = dive, seat, turn
-            self.when = dive, turn, (seat - self._starter) % state.players
-        # Any other reveal is of chips that their owner sees as it comes home. It belongs to the
-        # roll just before it, so `when` stays.
-        elif state.dive > dive or state.phase in ("order", "over"):
-            self.when = dive, inf
+        if self.step.seat is not None:
+            self._set_roll_keys(self.step, self.step.seat)
+            return
+        state = self.step.before.state
+        is_end_of_dive = state.dive > self.step.dive or state.phase in ("order", "over")
+        if is_end_of_dive:  # its reveal comes after all rolls of the dive
+            self.sort_key = self.step.dive, inf
+        # Any other reveal shows chips to their owner, who has just come home with them. It belongs
+        # to the roll before it, so it keeps the sort key of that roll.
+
+    def _set_roll_keys(self, step: Step, seat: int) -> None:
+        """Set `roll_key` and `sort_key` for a step in which this seat rolls.
+
+        Rolls are sorted by dive, then by the number of the seat's roll in the dive, then by the
+        order of turns, which begins with the seat that begins the dive.
+        """
+        players = step.before.state.players
+        if step.dive != self._dive:  # the first roll of a dive
+            self._dive = step.dive
+            self._starter = seat
+            self._roll_counts = [0] * players
+        roll_number = self._roll_counts[seat] + 1
+        self.roll_key = step.dive, seat, roll_number
+        self.sort_key = step.dive, roll_number, (seat - self._starter) % players
 
     def _next_chance_step(self) -> Step | None:
         """Return the next roll or reveal; None at the end of the game."""
@@ -634,20 +665,22 @@ class _Walk:
                 return step
         return None
 
-    def may_need(self, die: _Die) -> bool:
-        """Return True if this roll may still come, as far as is known now."""
-        dive, seat, turn = die
-        if self.step is None or self._dive != dive or self.when[1] == inf:
+    def may_need(self, roll_key: _RollKey) -> bool:
+        """Return True if this roll may still come in the game, as far as is known now."""
+        dive, seat, roll_number = roll_key
+        is_after_last_roll = self.sort_key[1] == inf
+        if self.step is None or self._dive != dive or is_after_last_roll:
             return False
-        return self._turns[seat] < turn and self.step.before.state.place[seat] != HOME
+        is_home = self.step.before.state.place[seat] == HOME
+        return self._roll_counts[seat] < roll_number and not is_home
 
-    def expect(self, die: _Die) -> None:
-        """Store the values that are known now, for a roll that another game comes to before this.
+    def store_known_for(self, roll_key: _RollKey) -> None:
+        """Store the known chip values for a roll that another game has come to first.
 
-        That roll decides which values other games reveal after it. So when this game comes to the
-        roll, it must not use them.
+        The dice of the roll decide which values other games reveal after it. So when this game
+        comes to the roll, it has to count it by the values that were known before.
         """
-        self._expected[die] = self.known.copy()
+        self._known_at_roll[roll_key] = self.known.copy()
 
     def has_chip(self, chip: int) -> bool:
         """Return True if a seat has brought this chip home or carries it."""
@@ -658,24 +691,27 @@ class _Walk:
         )
 
     def roll(self) -> _Event:
-        """Return the next step, which must be a roll, as a chance event with five cases."""
+        """Return the next step, which must be a roll, as a chance event.
+
+        Its five cases are the sums of two dice, 2 to 6.
+        """
         assert self.step is not None
         assert self.step.dice is not None
-        totals, ways, outlooks = zip(*rolls(self.step.before), strict=True)
-        outcome = totals.index(sum(self.step.dice))
-        first_state, *other_states = [outlook.state for outlook in outlooks]
+        sums_of_dice, ways, outlooks = zip(*rolls(self.step.before), strict=True)
+        outcome = sums_of_dice.index(sum(self.step.dice))
+        states = [outlook.state for outlook in outlooks]
         is_without_effect = all(
-            other.place == first_state.place and other.dive == first_state.dive
-            for other in other_states
+            state.place == states[0].place and state.dive == states[0].dive for state in states
         )
         if is_without_effect:
             # The diver carries so much that it stays where it is, or the dive ends anyway.
-            return [0.0] * len(totals), ways, outcome
+            return [0.0] * len(states), ways, outcome
         known = self.known
-        if self.die in self._expected:
-            # Another game came to this roll before; see `expect`.
-            known = {**self._expected[self.die], **self.step.before.known}
-        leads = self._leads([Outlook(outlook.state, known) for outlook in outlooks])
+        if self.roll_key in self._known_at_roll:
+            # Another game came to this roll first: use no value that was revealed since, but for
+            # those that this game has shown itself.
+            known = {**self._known_at_roll[self.roll_key], **self.step.before.known}
+        leads = self._leads([Outlook(state, known) for state in states])
         return leads, ways, outcome
 
     def leads_with(self, chip: int, values: Sequence[int]) -> list[float]:
