@@ -143,14 +143,18 @@ class View:
 
     @property
     def droppable(self) -> tuple[Unit, ...]:
-        """The units that may be dropped here, in pick-up order; of units with one name the first.
+        """The units that may be dropped here, in pick-up order. The action is `drop(unit)`.
 
-        There are none where dropping is not legal. The action is `drop(unit)`.
+        Units with the same name have the same action, which drops the first of them: the others are
+        not listed. There are none where dropping is not legal.
         """
         if self.phase != "search":
             return ()
-        # Of units with one name the last one here stays in the dictionary: the first in the cargo.
-        unit_of_action = {drop(unit): unit for unit in reversed(self.cargo[self.to_move])}
+        unit_of_action: dict[str, Unit] = {}
+        for unit in self.cargo[self.to_move]:
+            action = drop(unit)
+            if action not in unit_of_action:
+                unit_of_action[action] = unit
         return tuple([unit_of_action[action] for action in self.legal if action in unit_of_action])
 
     @property
