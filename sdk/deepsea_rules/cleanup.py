@@ -101,8 +101,9 @@ def next_choice(
 
 def _orders_differ(laid: LaidItems) -> bool:
     """Return True if a diver's choice of order changes the piles that come out."""
-    begins_on_older_pile = laid.piles[0] < len(laid.older_rooms)
-    if begins_on_older_pile and any(len(item) > 1 for item in laid.items):
+    begins_on_older_pile = laid.piles[0] < len(laid.older_rooms)  # the older piles come first
+    has_stack = any(len(item) > 1 for item in laid.items)
+    if begins_on_older_pile and has_stack:
         # There a stack takes more room than a chip, so the order decides what fits: try it out.
         return len(listed_orders(laid)) > 1
     # Otherwise each item takes the same room. Orders differ if there are two piles, and two kinds
@@ -134,7 +135,10 @@ def listed_orders(laid: LaidItems) -> tuple[str, ...]:
     def try_remaining(pile: int, room: int) -> None:
         """Try all ways to lay the remaining items, the next of which goes to this pile.
 
-        Each order with a new outcome is added to `orders`.
+        The items that are laid already are in `trial`. Each order with a new outcome is added to
+        `orders`.
+
+        room  the room on the pile before the next item
         """
         if len(trial) == len(names):  # all items are laid
             outcome = sorted(trial)

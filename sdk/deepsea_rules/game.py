@@ -476,7 +476,7 @@ def _read(form: Any, value: Any, name: str) -> Any:
             faults = ", ".join(Fault)
             raise InvalidRecord(f"{name} is {quoted(value)}, no fault; there are {faults}")
         return Fault(value)
-    if form in _TYPES_IN_WORDS:
+    if form in _TYPES_IN_WORDS:  # a plain type, and the value has another one
         raise InvalidRecord(f"{name} is {quoted(value)}, not {_TYPES_IN_WORDS[form]}")
     if isinstance(form, type):  # a named tuple
         return form(**_read_object(_fields_of(form), value, name))
@@ -517,10 +517,10 @@ def _read_object(forms: dict[str, Any], value: Any, name: str) -> dict[str, Any]
 
 
 def _read_usual_decision(value: object) -> Decision | None:
-    """Return the decision in a JSON object, if it is valid and has no fault, as nearly all.
+    """Return the decision in a JSON object if it is valid and has no fault, as nearly all are.
 
-    Return None for any other value, which `_read` then reads or refuses. This way is faster: a
-    record is read in half of the time in which it is played again.
+    Return None for any other value: `_read` then reads or refuses it. This is a shortcut, with
+    which it takes half as long to read a record as to play it again.
     """
     if type(value) is not dict or value.keys() != _KEYS_WITHOUT_FAULT:
         return None

@@ -106,7 +106,8 @@ def make_step(state: GameState, step: Step) -> StepResult:
     state.log = log
     step(state)
     state.log = None
-    # A step without the end of a turn, but with a clean-up, is an order: nothing moves before it.
+    # A step that ends a dive but no turn is a choice of order: no diver has moved in it before the
+    # clean-up.
     after = log.turn_end or before
     return StepResult(log, before, after)
 
@@ -138,8 +139,8 @@ def moments(
         lines = []
         dice = turn_event.dice
         # While orders are being chosen after the last turn, none of them is shown.
-        ordering = game.state.phase == "order" and turn_event is later_events[-1]
-        for step in _steps(turn_event, state, orders, ordering=ordering):
+        is_choosing_orders = game.state.phase == "order" and turn_event is later_events[-1]
+        for step in _steps(turn_event, state, orders, leave_out_orders=is_choosing_orders):
             result = make_step(state, step)
             known = known_in(state)
             for event in result.events:
@@ -152,7 +153,7 @@ def moments(
                     dice, lines = None, []
             if state.phase == "search":
                 yield NarratedPosition(turn, state.clone(), dice, (), known, None)
-        if ordering:
+        if is_choosing_orders:
             state = game.state
         yield NarratedPosition(turn, state.clone(), dice, tuple(lines), known_in(state), None)
     if game.state.phase == "search":
@@ -161,12 +162,13 @@ def moments(
 
 
 def _steps(
-    turn_event: TurnPlayed, state: GameState, orders: _Orders, *, ordering: bool
+    turn_event: TurnPlayed, state: GameState, orders: _Orders, *, leave_out_orders: bool
 ) -> Iterator[Step]:
     """Yield the steps that play a turn again: declaration, roll, search, and orders after a dive.
 
-    state     the state in which the caller makes each step before it asks for the next one
-    ordering  True while orders are still being chosen: then they are left out
+    The caller makes each step in `state` before it asks for the next one.
+
+    leave_out_orders  True while the game is still asking for orders, which are not all known then
     """
     assert turn_event.dice is not None
     d1, d2 = turn_event.dice
@@ -176,7 +178,9 @@ def _steps(
     if turn_event.search is not None:
         search = turn_event.search
         yield lambda state: state.apply(search)
-    while state.phase == "order" and not ordering:
+    if leave_out_orders:
+        return
+    while state.phase == "order":
         yield orders.next_step(state)
 
 
@@ -231,7 +235,7 @@ class Story:
     def add(self, event: Event) -> list[str]:
         """Return the lines that tell the next event; none for the end of the game.
 
-        Keep what the event changes: the lines of later events depend on it.
+        Trail, places and cargo are brought up to date, since the lines of later events need them.
         """
         if event["event"] == "dive":
             self._trail = [_name_in_trail(text) for text in event["trail"].split(" ")]

@@ -307,8 +307,9 @@ def _home_order(divers: list[_Diver]) -> tuple[int, ...]:
 def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> int:
     """Return how many chips of a seat's bank are from earlier dives, as far as a text can tell.
 
-    A diver that is out has banked nothing in this dive, so all are. Of a diver at home, the values
-    of earlier chips are public: they are the chips before the first one without a written value.
+    A diver that is still out has banked nothing in this dive, so all its chips are from earlier
+    dives. Of a diver at home, the chips before the first one without a written value are counted,
+    because the values of earlier chips are public.
 
     written  the values that the text gives, by chip id
     """

@@ -296,7 +296,7 @@ class UncheckedMoves(Position):
         """
         starter = cleanup.next_starter(self)  # by the places before all divers board
         cleanup.lay_and_close_gaps(self, stranded)
-        is_over = self.dive == DIVES or len(self.trail) == 1  # of the trail the submarine is left
+        is_over = self.dive == DIVES or len(self.trail) == 1  # 1: only the submarine is left
         if self.log is not None:
             banks = zip(self.bank, self.banked_earlier, strict=True)
             chips_of_this_dive = tuple([bank[earlier:] for bank, earlier in banks])

@@ -111,10 +111,13 @@ def first_of_name(batch: Batch, turn: Turn) -> Array:
 
 
 def _chances_to_come_home(breath_and_air: Array, load_and_place: Array) -> Array:
-    """Return each diver's chance to come home in the turns that the air leaves.
+    """Return each diver's chance to come home before the air is used up.
 
-    breath_and_air  [divers] the index of `TURNS_LEFT`: breath × PER_BREATH + air
-    load_and_place  [divers] the rest of the index of `_HOME_CHANCES`: load × _PER_LOAD + distance
+    One row is one diver. The two arguments are parts of the index of the flat `_HOME_CHANCES`.
+
+    breath_and_air  [divers] breath × PER_BREATH + air, by which `_TURNS_OFFSET` gives the part for
+                    the turns that are left
+    load_and_place  [divers] load × _PER_LOAD + distance from the submarine
     """
     chances: Array = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
     return chances
@@ -141,14 +144,14 @@ class SteadyPolicy(Policy):
 
         They do if the chance to come home would be too small after one more turn downwards.
         """
-        # The index of `_HOME_CHANCES`, a flat table, is the sum of a part for the load, one for the
-        # turns that are left, and the distance from the submarine.
+        # One row of all arrays is one diver. The index of the flat `_HOME_CHANCES` is
+        # load × _PER_LOAD + turns × _DISTANCES + distance; it is summed up part by part.
         breath_and_air = np.multiply(batch.breath[turn.games], PER_BREATH, dtype=np.int64)
         breath_and_air += batch.air[turn.games]
         index = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
         index += _TURNS_OFFSET.take(breath_and_air)
-        # One more turn downwards: farther away by that move, and with one turn less, which is
-        # `_DISTANCES` entries before.
+        # After one more turn downwards the diver is farther away by that move, and has one turn
+        # less: - _DISTANCES.
         next_move = np.maximum(self._next_move - turn.load, 1)
         index += turn.place + (next_move - _DISTANCES)
         chance = _HOME_CHANCES.take(index)
@@ -158,10 +161,13 @@ class SteadyPolicy(Policy):
         return turns_back
 
     def _index_parts(self, batch: Batch, turn: Turn) -> tuple[Array, Array]:
-        """Return what `_chances_to_come_home` needs for each diver with the cargo that it has."""
-        breath = batch.breath[turn.games]
+        """Return `breath_and_air` and `load_and_place` of each diver, with its present cargo.
+
+        They are the arguments of `_chances_to_come_home`; one row is one diver.
+        """
+        breath = batch.breath[turn.games]  # [divers] the air that the game's divers use in a round
         breath_and_air = np.multiply(breath, PER_BREATH, dtype=np.int64)
-        # All others breathe before this seat's next turn.
+        # The air at this seat's next turn: all other divers have breathed once by then.
         breath_and_air += np.maximum(batch.air[turn.games] - breath + turn.load, 0)
         load_and_place = np.multiply(turn.load, _PER_LOAD, dtype=np.int64)
         load_and_place += turn.place
@@ -170,18 +176,21 @@ class SteadyPolicy(Policy):
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space.
 
-        They do if the points that they expect to bring home with it are more than a constant times
-        those without it; without cargo, if they are at least a number of points. Expected points
-        are the chance to come home, times the worth of the cargo.
+        Expected points are the chance to come home, times the worth of the cargo. With cargo, a
+        diver takes the unit if it expects more with it than without it, times a constant. Without
+        cargo, it takes the unit if it expects at least a number of points.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
-        # Packed units have twice their mean worth, which is a whole number.
+        # One row of all arrays is one diver. Packed units have twice their mean worth, which is a
+        # whole number.
         twice_points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
-        # Multiplied in place: these arrays are as long as the batch.
+        # The points that have to be passed to take the unit. Multiplied in place, because these
+        # arrays are as long as the batch.
         least_points = _chances_to_come_home(breath_and_air, load_and_place)
         least_points *= self._next_unit
         least_points *= twice_points * 0.5
-        # For a first unit, a number for each dive; with a load, 0, which is 4 entries later.
+        # `_first_unit` has a number for each dive, which is just below the one to be reached; and 4
+        # entries later a 0 for divers with cargo.
         least_points += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
         # With the unit, the diver carries one unit more, and all together breathe for one more.
         load_and_place += _PER_LOAD

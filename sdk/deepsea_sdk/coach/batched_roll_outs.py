@@ -60,8 +60,13 @@ def _play_batch(requests: Sequence[Trials]) -> Iterator[Array]:
 
     The states come in the order of the requests.
     """
+    # With an entry for each state: its trials, as indices of `dice`
     states: list[GameState] = []
-    trials_of_states, deals, dives = [], [], []
+    trials_of_states: list[Array] = []
+    # With an entry for each row of the results, which is one trial of one state
+    dives: list[int] = []
+    # Deals of each request, [trials, chips], and dice of each trial of all requests
+    deals: list[Array] = []
     dice: list[bytes] = []
     for trials in requests:
         digests = [trials.stream.digest(number) for number in trials.numbers]

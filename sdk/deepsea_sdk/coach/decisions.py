@@ -295,7 +295,8 @@ class Race:
         """Drop the options that are clearly behind the best one, and set `settled`.
 
         The race is settled if the distance of each other option from the best one is known with
-        this precision; that of the chosen option twice as well if it may pass a threshold.
+        this precision. That of the chosen option must be known twice as well if it may be on either
+        side of the threshold of a mark, such as "?".
         """
         best = self.best
         self.settled = True
@@ -379,9 +380,10 @@ def interval(numbers: Sequence[int], scale: int, *, doubt: float = 0.5) -> Estim
     count = len(numbers)
     total = sum(numbers)
     squares = sum([number * number for number in numbers])
-    # The sum of squared distances from the mean: until the division in whole numbers, so that it is
-    # the same on every machine.
-    square_sum = (squares * count - total * total) / count + doubt * scale * scale
+    # `count` times the sum of the squared distances from the mean. It is a whole number, so that it
+    # is the same on every machine.
+    scaled_square_sum = squares * count - total * total
+    square_sum = scaled_square_sum / count + doubt * scale * scale
     standard_error = sqrt(square_sum / count / count)
     return Estimate(total / count / scale, SURE * standard_error / scale)
 
@@ -510,17 +512,20 @@ def luck_of_many(chances: Sequence[tuple[Step, LuckSource]], trials: int) -> lis
     chances  the steps, each with the source of the luck of its trials
     trials   the number of roll-outs of each outlook
     """
-    weighted_of_steps = [_weighted_outlooks(step) for step, _ in chances]
-    requests = [
-        Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
-        for (step, stream), weighted in zip(chances, weighted_of_steps, strict=True)
-        for _, outlook in weighted
-    ]
-    scores = iter(try_out(requests))  # in the order of the requests
+    outlooks_of_steps = [_weighted_outlooks(step) for step, _ in chances]
+    # The outlooks of all steps are tried out together, with one request for each.
+    requests = []
+    for (step, stream), weighted_outlooks in zip(chances, outlooks_of_steps, strict=True):
+        for _, outlook in weighted_outlooks:
+            request = Trials(outlook.view(), stream, range(trials), [outlook.state], step.dive)
+            requests.append(request)
+    scores_of_requests = iter(try_out(requests))
     luck = []
-    for (step, _), weighted in zip(chances, weighted_of_steps, strict=True):
-        # Each request has a single state, whose scores are at index 0.
-        weighted_scores = [(weight, next(scores)[0]) for weight, _ in weighted]
+    for (step, _), weighted_outlooks in zip(chances, outlooks_of_steps, strict=True):
+        weighted_scores = []
+        for weight, _ in weighted_outlooks:
+            (scores,) = next(scores_of_requests)  # those of the request's single state
+            weighted_scores.append((weight, scores))
         luck.append(_luck_of_step(step, weighted_scores))
     return luck
 
@@ -561,9 +566,10 @@ def _weighted_outlooks(step: Step) -> list[tuple[int, Outlook]]:
 def _weighted_rolls(step: Step) -> list[tuple[int, Outlook]]:
     """Return the different outlooks after a roll, each with its weight in ninths.
 
-    The sum of the weighted scores is the score after the roll that came, less the mean over all
-    nine rolls. So the sum of the dice that came has the weight 9, and each sum loses the number of
-    rolls that have it. If all sums lead to the same position, no outlook is returned.
+    The luck of a roll is the score after it, less the mean score after each of the nine rolls. In
+    ninths, the sum of the dice that came has the weight 9, less 1 for each roll with this sum; any
+    other sum has -1 for each roll with it. If all sums lead to the same position, no outlook is
+    returned.
     """
     assert step.dice is not None
     rolled_sum = sum(step.dice)

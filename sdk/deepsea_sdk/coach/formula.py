@@ -24,9 +24,9 @@ sum with one bound removes more luck than a sum with two.
 
 Games of one seed have the same dice and values, and their luck nearly cancels where bots play
 alike. So they are walked through together: a roll, or a value, is one event of all games. Where
-games differ in which seat rolls first, one of them needs a roll earlier than another. Then a part of
-the room below the bound is reserved for the later game, whose factor so depends on nothing that has
-happened since.
+games differ in which seat rolls first, one of them needs a roll earlier than another. Then a part
+of the room below the bound is reserved for the later game, whose factor so depends on nothing that
+has happened since.
 """
 
 from __future__ import annotations

@@ -96,10 +96,10 @@ def _scores_at_dive_end(state: GameState, dive: int) -> list[int]:
 
 
 def halves(state: GameState) -> Sequence[int]:
-    """Return the placement of each seat of a finished game, counted in halves of a seat.
+    """Return for each seat of a finished game how many seats it is ahead of, counted in halves.
 
-    A seat has 2 for each seat that it is ahead of, and 1 for each that it is tied with. No seat has
-    forfeited: in roll-outs all seats play to the end.
+    A seat has 2 for each seat that it is ahead of, and 1 for each that it is tied with. Forfeits
+    are not considered, because in roll-outs all seats play to the end.
     """
     points = state.points()
     ascending = sorted(points)
@@ -134,12 +134,13 @@ LEADS: Mapping[int, tuple[LeadWorth, LeadWorth]] = {
 def lead_shares(players: int, dive: int) -> Sequence[Sequence[int]]:
     """Return a table of how often a seat ends ahead of another one, by its lead after a dive.
 
-    The first index is by how many turns the seat moves later in the next dive, the second its lead
-    in points. Both may be negative. A share of `ONE` is always, 0 never.
+    The first index says by how many turns the seat moves later than the other one in the next dive,
+    the second index is its lead in points. Both may be negative. An entry is between 0, which is
+    never, and `ONE`, which is always.
     """
     highest_points = sum(map(sum, map(values_of_level, LEVELS)))
     spread, points_per_turn = LEADS[players][dive - 1]
-    # Negative numbers follow the others, since index -1 is the last entry of a list.
+    # Negative numbers come after the others, since index -1 is the last entry of a list.
     leads = (*range(highest_points + 1), *range(-highest_points, 0))
     turns = (*range(players), *range(1 - players, 0))
     # The logistic curve of the lead

@@ -153,13 +153,13 @@ def facts_of(batch: Batch, games: Array, first: Array, own: int) -> Facts:
 def points_at(batch: Batch, games: Array, diver: Array, own: int) -> Array:
     """Return the points of the banks as one diver of each game knows them: [games, seats].
 
-    Chips of unknown value count as the mean of their level.
+    Chips of unknown value count as the mean of their level. One row is one game.
 
     diver  [games, seats] indices of the divers in the batch's arrays
-    own    the column of the diver that knows
+    own    the column of `diver` with the diver by whose knowledge the banks are counted
     """
-    banks = batch.bank.take(diver)  # chips as bits
-    known = np.zeros(len(games), U64)
+    banks = batch.bank.take(diver)  # [games, seats] chips as bits
+    known = np.zeros(len(games), U64)  # [games] chips whose value the diver knows, as bits
     if batch.rules.reveal == "dive_end":
         known |= batch.banked_earlier[games]
     if batch.rules.owner_peek == "on_return":
