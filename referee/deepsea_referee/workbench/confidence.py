@@ -124,14 +124,15 @@ class ConfidenceSequence:
         """The sum of the observations, each scaled to 0 to 1 as for `_place_bets`."""
         self._squares = 0.0
         """The sum of the squared differences of observations from the mean at their time."""
-        self._larger = [1.0] * (STEPS + 1)
+        self._capital_on_larger = [1.0] * (STEPS + 1)
         """The capital of the gambler who bets that the mean is larger, for each possible mean."""
-        self._smaller = [1.0] * (STEPS + 1)
+        self._capital_on_smaller = [1.0] * (STEPS + 1)
         """The capital of the gambler who bets that the mean is smaller, for each possible mean."""
-        # The possible means that are not excluded. The capital of the gambler who bets on larger
-        # falls with m and the other's rises, so these means are contiguous.
-        self._first = 0
-        self._last = STEPS
+        # The lowest and the highest mean that is not excluded, in steps above the lower bound. The
+        # capital of the gambler who bets on larger falls with m and the other's rises, so no mean
+        # between these two is excluded.
+        self._lowest = 0
+        self._highest = STEPS
 
     def add(self, value: float) -> None:
         """Add one observation. Raises ValueError if it is outside of the sequence's bounds."""
@@ -148,7 +149,7 @@ class ConfidenceSequence:
     @property
     def _possible(self) -> range:
         """The possible means that are not excluded, as numbers of steps above the lower bound."""
-        return range(self._first, self._last + 1)
+        return range(self._lowest, self._highest + 1)
 
     def _next_bet(self) -> float:
         """Return the bet of all gamblers on the next observation, from the earlier ones.
@@ -177,8 +178,8 @@ class ConfidenceSequence:
             m = step / STEPS
             bet_on_larger = min(bet, stake / m) if m > 0 else bet
             bet_on_smaller = min(bet, stake / (1 - m)) if m < 1 else bet
-            self._larger[step] *= 1 + bet_on_larger * (x - m)
-            self._smaller[step] *= 1 - bet_on_smaller * (x - m)
+            self._capital_on_larger[step] *= 1 + bet_on_larger * (x - m)
+            self._capital_on_smaller[step] *= 1 - bet_on_smaller * (x - m)
         self._exclude_means()
 
     def _exclude_means(self) -> None:
@@ -187,10 +188,11 @@ class ConfidenceSequence:
         The means are excluded from both ends inwards. The last one is never excluded, so that the
         interval is not empty.
         """
-        while self._first < self._last and self._larger[self._first] >= self._limit:
-            self._first += 1
-        while self._first < self._last and self._smaller[self._last] >= self._limit:
-            self._last -= 1
+        on_larger, on_smaller = self._capital_on_larger, self._capital_on_smaller
+        while self._lowest < self._highest and on_larger[self._lowest] >= self._limit:
+            self._lowest += 1
+        while self._lowest < self._highest and on_smaller[self._highest] >= self._limit:
+            self._highest -= 1
 
     @property
     def mean(self) -> float:
@@ -201,7 +203,7 @@ class ConfidenceSequence:
     @property
     def interval(self) -> Interval:
         """The interval for the true mean, rounded outward to whole steps."""
-        low, high = max(0, self._first - 1), min(STEPS, self._last + 1)
+        low, high = max(0, self._lowest - 1), min(STEPS, self._highest + 1)
         return Interval(
             self._low + self._width * low / STEPS, self._low + self._width * high / STEPS
         )
@@ -252,8 +254,8 @@ class AdjustedSequence(ConfidenceSequence):
         for step, m, bet_on_larger, bet_on_smaller in zip(
             self._possible, means, bets_on_larger, bets_on_smaller, strict=True
         ):
-            self._larger[step] *= 1 + bet_on_larger * (x - m)
-            self._smaller[step] *= 1 + bet_on_smaller * (mirrored_x - (1 - m))
+            self._capital_on_larger[step] *= 1 + bet_on_larger * (x - m)
+            self._capital_on_smaller[step] *= 1 + bet_on_smaller * (mirrored_x - (1 - m))
         # After the bets: a bet may depend on earlier observations only.
         self._bets_on_larger.add(x)
         self._bets_on_smaller.add(mirrored_x)
@@ -286,21 +288,21 @@ class _Gambler:
         """The mean of the observations; 0.5 if there are none."""
         return self._sum / self._count if self._count else 0.5
 
-    def add(self, x: float) -> None:
-        """Add an observation, on which later bets depend."""
+    def add(self, observation: float) -> None:
+        """Add an observation to the mean and the variance, on which later bets depend."""
         self._count += 1
-        self._sum += x
+        self._sum += observation
         # As if there had been one observation of 0.5 before.
         mean = (0.5 + self._sum) / (self._count + 1)
-        self._squares += (x - mean) ** 2
+        self._squares += (observation - mean) ** 2
 
     def next_bets(self, means: Iterable[float]) -> list[float]:
         """Return for each m of `means` the next bet that the true mean is larger than m.
 
-        The gambler assumes that the true mean is one standard error above that of the observations,
-        and bets so that its capital would grow fastest then (the approximate GRAPA of Waudby-Smith
-        and Ramdas). If m is larger than that, it bets nothing. It never risks more than
-        `_ADJUSTED_STAKE` of its capital.
+        The gambler assumes that the true mean is one standard error above that of the observations.
+        It bets nothing if m is above this assumed mean. Otherwise it bets so that its capital would
+        grow fastest if the assumption were true (the approximate GRAPA of Waudby-Smith and Ramdas),
+        but it never risks more than `_ADJUSTED_STAKE` of its capital.
         """
         variance = self._squares / (self._count + 1)
         assumed_mean = self.mean + math.sqrt(variance / (self._count + 1))
