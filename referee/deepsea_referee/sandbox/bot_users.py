@@ -449,7 +449,7 @@ def launcher(joins: Sequence[Path], stage: Stage) -> tuple[list[str], dict[str, 
     user = stage.user
     if user is not None and not is_root():
         command = _enter_namespace(user)
-        user = INSIDE
+        user = INSIDE  # its number in that namespace
     elif stage.mounts:
         command = [tool_path("unshare"), *_NEW_MOUNTS]
     if stage.mounts:

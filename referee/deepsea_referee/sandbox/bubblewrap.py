@@ -83,25 +83,25 @@ class Sandbox:
         self._warn_of_hidden(layout)
         group: Group | None = None
         stage: bot_users.Stage | None = None
-        # bubblewrap writes its status to the second descriptor.
-        status, status_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # bubblewrap writes its status to a pipe.
+        status_reader, status_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             stage = bot_users.Stage.build(layout.shown)
             if self._places.folders():
                 group = Group(launch.limits, self._places)
             options = _isolation_options(launch)
             options += mounts.bubblewrap_options(layout, launch, stage.sources)
-            process = _start(launch, options, group, stage, status_end)
+            process = _start(launch, options, group, stage, status_writer)
         except BaseException:
-            os.close(status)
+            os.close(status_reader)
             if group is not None:
                 group.remove()
             if stage is not None:
                 stage.remove()
             raise
         finally:
-            os.close(status_end)
-        return SandboxedProcess(process, launch.limits, group, stage, status)
+            os.close(status_writer)
+        return SandboxedProcess(process, launch.limits, group, stage, status_reader)
 
     def _warn_of_hidden(self, layout: mounts.Layout) -> None:
         """Log which files and folders are hidden from a bot, once for the same ones."""
@@ -230,12 +230,12 @@ class SandboxedProcess(IsolatedProcess):
         limits: ResourceLimits,
         group: Group | None,
         stage: bot_users.Stage,
-        status: int,
+        status_pipe: int,
     ) -> None:
         super().__init__(process, limits)
         self._group = group
         self._stage = stage
-        self._status_pipe = status
+        self._status_pipe = status_pipe
         self._lock = threading.RLock()
         self._status_text = b""
         self._init_pid: int | None = None  # of the sandbox's process 1, as it is numbered outside

@@ -230,7 +230,7 @@ def _folder_with_limits(place: MountedHierarchy) -> tuple[Path | None, str]:
         if not (_has_controllers(folder) and _can_have_children(folder)):
             continue
         reason = ""
-        # If this process is in the leaf, the process that made the leaf has checked delegation.
+        # If this process is in the leaf, the referee that has made the leaf has checked delegation.
         if folder == own_group and place.own.name != LEAF:
             reason = delegation.refusal(own_group, place.point)
         reason = reason or _try_to_enable_controllers(folder)
@@ -492,7 +492,7 @@ class Group:
         else:
             failure_counts = _read_numbers(group, _FAILURE_FILES_V1)
         if not failure_counts:
-            return True  # it is not known
+            return True  # this kernel does not tell
         if any(failure_counts):
             return True
         # v1 of newer kernels does not count such failures, but records the highest usage.

@@ -150,10 +150,10 @@ class IsolatedProcess:
         raise NotImplementedError
 
     def denied_us(self) -> int | None:
-        """Return for how many microseconds the bot wanted a CPU while none of its threads had one.
+        """Return how long the bot has wanted a CPU while none of its threads had one.
 
-        The time never decreases. Return None if the kernel does not count it, as at this level: it
-        takes a control group with a cpu.pressure.
+        The time is in microseconds and never decreases. Return None if it is not known: without a
+        control group that counts it (cpu.pressure), as this base class assumes.
         """
         return None
 

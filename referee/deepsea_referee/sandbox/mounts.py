@@ -20,6 +20,7 @@ import shutil
 import site
 import sys
 import sysconfig
+from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -237,13 +238,17 @@ def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
     # All names of the interpreter, since a bot may be started by any of them.
     paths = list(dict.fromkeys([executable, *sorted(executable.parent.glob("python*[0-9]"))]))
     links = []
-    for path in paths:  # the list grows meanwhile: the target of a link may be a link, too
-        if path.is_symlink():
-            text = str(path.readlink())
-            links.append((text, path))
-            target = Path(os.path.normpath(path.parent / text))
-            if target not in paths:
-                paths.append(target)
+    unread_paths = deque(paths)
+    while unread_paths:
+        path = unread_paths.popleft()
+        if not path.is_symlink():
+            continue
+        text = str(path.readlink())
+        links.append((text, path))
+        target = Path(os.path.normpath(path.parent / text))
+        if target not in paths:
+            paths.append(target)
+            unread_paths.append(target)  # it may be a link, too
     environment_settings = Path(sys.prefix, "pyvenv.cfg").absolute()
     paths.append(environment_settings)
     files = [path for path in paths if path.is_file() and not path.is_symlink()]

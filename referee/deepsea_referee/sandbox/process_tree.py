@@ -291,9 +291,9 @@ def is_ready(pid: int, except_thread: int = 0) -> bool:
 def usage(pids: Sequence[int], suspicious_bytes: int) -> tuple[int, int]:
     """Return the number of tasks (threads) of these processes, and their memory in bytes.
 
-    The memory is the resident memory, the swapped-out memory and the page tables, and memory that
-    processes share counts once for each of them. Only if that is more than `suspicious_bytes`, the
-    exact memory is read, which takes longer, and returned instead if it can be read.
+    It is the sum of resident memory, swapped-out memory and page tables. Memory that processes
+    share counts once for each of them. If the sum exceeds `suspicious_bytes`, the exact memory is
+    read, which takes longer, and returned instead if this process may read it.
     """
     kib = tasks = 0
     for pid in pids:
