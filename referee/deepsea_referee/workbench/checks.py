@@ -53,7 +53,7 @@ MORE_TIME = 4
 LONGEST_LOG = 20
 """The number of lines of the bot's output that are shown."""
 NO_TIME = TimeLeft(0, 0)
-FIRST = Slot(0)
+FIRST_PROCESS = Slot(0)
 """The bot's first process, which plays all games unless the check needs a fresh process."""
 
 WrapSession: TypeAlias = Callable[[Session], AskedSeat]
@@ -113,7 +113,7 @@ async def examine(
     try:
         async with pool:
             examination = _Examination(pool, control, clock, time_us, on_game)
-            process = await pool.ready(FIRST)
+            process = await pool.ready(FIRST_PROCESS)
             if process.missed_start:
                 limit = hosting.start_limit_us // 1_000_000
                 found = f"it did not {process.greeting} within {limit} s{process.aborted_at_text()}"
@@ -301,7 +301,7 @@ class _Examination:
     async def dropped_connection(self) -> CheckResult:
         """Drop the connection during a game: the program must exit, and play once started again."""
         self.check = name = "dropped connection"
-        process = await self.pool.ready(FIRST)
+        process = await self.pool.ready(FIRST_PROCESS)
         await self._play(PRESETS[DEFAULT], players=2, seat=0, wrap_session=DroppedSession)
         exit_text = await process.exit_text()  # waits for the exit, for a short time
         if process.running:
@@ -389,7 +389,7 @@ class _Examination:
         declare  the sentence that tells the author how to declare it
         """
         self.check = name = "tables"
-        process = await self.pool.ready(FIRST)
+        process = await self.pool.ready(FIRST_PROCESS)
         declared = CONCURRENT_GAMES in process.session.features
         untested = CheckResult(
             name, ok=not declared, needed=False, found=f"not tested: {DIFFERS}", remedy=APART

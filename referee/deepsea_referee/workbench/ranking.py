@@ -169,8 +169,8 @@ class Ranking:
     def open_pairs(self) -> list[Pair]:
         """The pairs of bots that still need a verdict, those of the best bot first.
 
-        In each pair the bot with the higher score is first. Bots that are certainly not among the
-        first `top` are left out: their pairs need no verdict.
+        In each pair the bot with the higher score is first. Pairs with a bot that is certainly not
+        among the best `_top` bots are left out: they need no verdict.
         """
         possible_top_bots = [bot for bot in self.order if self.ranks(bot).first <= self._top]
         pairs = combinations(possible_top_bots, 2)
