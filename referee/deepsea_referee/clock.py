@@ -146,7 +146,7 @@ class Pulse:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Count the time in which this process does not run, within the `with` block."""
+        """Count the time in which this process is stopped, as long as the `with` block runs."""
         self.start()
         try:
             yield
@@ -154,7 +154,7 @@ class Pulse:
             self.stop()
 
     def start(self) -> None:
-        """Count the missing time from now on, until `stop` was called as often as `start`.
+        """Count the time in which this process is stopped, until `stop` is called as often as this.
 
         The first call starts the thread that counts.
         """
@@ -207,8 +207,8 @@ class Pulse:
     def _run(self, ended: threading.Event) -> None:
         """Sleep again and again until `ended` is set; runs in a thread.
 
-        After each sleep add the time in which the process did not run meanwhile to `missing_ns`,
-        and wake the clocks that wait for that.
+        After each sleep, the time for which the process was stopped meanwhile is added to
+        `missing_ns`, and the clocks that wait for this are woken.
         """
         read_times = self._times or _pulse_times()
         if read_times is None:  # the system does not count a thread's times: no time is missing
@@ -233,18 +233,18 @@ class Pulse:
 
 
 def missing_ns(passed_ns: int, before: ThreadTimes, after: ThreadTimes) -> int:
-    """Return the time for which the process was stopped while one of its threads slept; else 0.
+    """Return for how long this process was stopped between two readings; 0 if it was not.
 
-    passed_ns      the time between two readings, in which the thread slept for BEAT_US
-    before, after  the thread's times at the readings
+    In this time one of its threads slept for BEAT_US. If the process was stopped, that sleep counts
+    as missing, too, since it is not known how much of it was over before.
 
-    If the process was stopped, the sleep itself counts as missing, too: it is not known how much of
-    it was over before.
+    passed_ns      the time between the readings
+    before, after  the times of the sleeping thread at the readings
     """
     ran_ns = after.ran_ns - before.ran_ns
     waited_for_cpu_ns = after.waited_ns - before.waited_ns
-    # A thread that waits for Python's lock gets a CPU once in a switch interval to request it: so
-    # the number of its turns on a CPU, above the usual ones, tells how long it has waited.
+    # A thread that waits for Python's lock gets a CPU once in each switch interval, to request the
+    # lock. So its turns on a CPU, above the usual number, tell for how long it has waited.
     lock_requests = max(0, after.turns - before.turns - FREE_TURNS)
     waited_for_lock_ns = round(lock_requests * sys.getswitchinterval() * 1_000_000_000)
     absent_ns = passed_ns - ran_ns - waited_for_cpu_ns - waited_for_lock_ns
@@ -255,13 +255,14 @@ def missing_ns(passed_ns: int, before: ThreadTimes, after: ThreadTimes) -> int:
 def _read_together(
     now_ns: Callable[[], int], read: Callable[[], _T], count_ns: Callable[[_T], int]
 ) -> tuple[int, _T]:
-    """Return the time and the counters of the calling thread at the same moment.
+    """Read a clock and the counters of the calling thread at the same moment; return both.
 
-    If the thread waits for a CPU between the two readings, they do not fit together. So both are
-    read again until there was no such wait.
+    If the thread waits for a CPU between the two, they do not fit together, and are read again. So
+    the counters are read before and after the clock, to see whether they have grown by a wait.
 
+    now_ns    reads the clock
     read      reads the counters
-    count_ns  returns the value of the counters that grows while the thread waits for a CPU
+    count_ns  returns a time of the counters that grows while the thread waits for a CPU
     """
     after = read()
     while True:

@@ -69,7 +69,7 @@ RequestEnd: TypeAlias = Timeout | HostDelay
 class DecisionTimer:
     """The clocks of one bot's open decisions.
 
-    Call ` check` when `due_us` has come; a decision that has ended by then is not open any more.
+    Call `check` when `due_us` has come; a decision that has ended by then is not open any more.
     """
 
     __slots__ = ("_open", "_patience", "_shared", "due_us", "gauge")
@@ -97,9 +97,9 @@ class DecisionTimer:
     def start(self, requests: Sequence[tuple[int, TimeLeft]], now_us: int) -> None:
         """Start the clocks of requests that are written now as one message.
 
-        Set the first check of each decision to a fraction of its budget, or of its whole limit if
-        the budget is 0, and earlier if the host's counters cannot be read now. Without a gauge,
-        which reads them, the first check is at the limit.
+        A decision is first checked after a fraction of its budget, or of its whole limit if the
+        budget is 0. Without a gauge, which reads the host's counters, it is first checked at the
+        limit.
 
         requests  for each request its id, and its budget and bank
         """
@@ -109,10 +109,11 @@ class DecisionTimer:
         usage = self.gauge.glance(now_us) if self.gauge else None
         earliest_us: int | None = None
         for request_id, (budget_us, bank_us) in requests:
-            limit_us = first_check_us = budget_us + bank_us
+            limit_us = budget_us + bank_us
+            first_check_us = limit_us
             if self.gauge is not None:
                 first_check_us = (budget_us or limit_us) // pauses.FIRST_CHECK
-                if usage is None:
+                if usage is None:  # the counters are first read at the check, so it must come early
                     first_check_us = min(first_check_us, pauses.EARLY_US)
             self._open[request_id] = _OpenDecision(
                 limit_us, first_check_us, now_us, shared_us, usage
@@ -123,10 +124,11 @@ class DecisionTimer:
             self._check_by(now_us + earliest_us)
 
     def stop(self, request_id: int, now_us: int) -> Charge | Timeout | None:
-        """Stop the clock of a request that is answered now; return None if it is not open.
+        """Stop the clock of a request that is answered now, and return its charge or a timeout.
 
-        An answer that comes before the first check is charged its share of the wall time. For a
-        later one the host's counters are read, to find out what the host took from the bot.
+        Return None if the request is not open. An answer before the first check is charged its
+        share of the wall time. For a later one the host's counters are read, to find out how much
+        of the time the host took from the bot.
         """
         decision = self._open.pop(request_id, None)
         if decision is None:
@@ -140,8 +142,8 @@ class DecisionTimer:
     def check(self, now_us: int) -> list[tuple[int, RequestEnd]]:
         """Check the open decisions; remove and return those that end now without an answer.
 
-        Each is returned as the id of its request and its end: a timeout, or too long a delay by
-        the host. `due_us` is set to the time of the next check of the others.
+        Each is returned as the id of its request and its end: a timeout, or a delay by the host
+        that was too long. `due_us` is set to the time of the next check of the others.
         """
         self.due_us = None
         shared_us = self._shared.total_us(now_us)
@@ -252,20 +254,22 @@ class _OpenDecision:
     def stop(self, now_us: int, shared_us: float, gauge: Gauge | None) -> Charge | Timeout:
         """Return the charge for an answer that is read now, or a timeout if it is above the limit.
 
-        The answer may have arrived earlier, at most since the last check but one, and lain unread
-        while the referee waited for a CPU. That wait is not charged.
+        The answer may have arrived earlier, and been unread because the referee waited for a CPU.
+        That wait is not charged, as far as it came after the last check but one.
+
+        gauge  reads the host's counters; None to charge the wall time
         """
         if gauge is None:
             us = self._wall_us(shared_us) - self._late_us
         else:
             reading = gauge.read()
-            if self._first_reading is None:
+            if self._first_reading is None:  # there was no check before the answer
                 unread_us = self._lateness_us(now_us, shared_us)
             else:
                 earlier = self._check_before_last
-                unread_us = min(
-                    now_us - earlier.now_us, reading.referee_waited_us - earlier.referee_waited_us
-                )
+                passed_us = now_us - earlier.now_us
+                referee_waited_us = reading.referee_waited_us - earlier.referee_waited_us
+                unread_us = min(passed_us, referee_waited_us)
             us, _ = self._attributed_us(now_us, shared_us, reading, gauge.cpus, unread_us)
         return Timeout(us, self.limit_us) if us > self.limit_us else Charge(max(0, us))
 
@@ -316,12 +320,13 @@ class _OpenDecision:
         return round(shared_us - self.start_shared_us)
 
     def _lateness_us(self, now_us: int, shared_us: float) -> int:
-        """Return by how much the first check, made now, is late; 0 if that may be chance.
+        """Return how late the first check of this decision is, if it is made now.
 
-        It is late if the referee's event loop was blocked, or had no CPU.
+        It is late if the referee's event loop was blocked, or had no CPU. Return 0 if it is up to
+        STALL_US late, which may be chance.
         """
-        # While several decisions are open, each has a share of the time that passes. The check was
-        # due when this decision's share was `first_check_us`.
+        # The check was due when this decision's share of the time was `first_check_us`. Other open
+        # decisions have shares, too, so the lateness in real time follows from the proportion.
         share_us = shared_us - self.start_shared_us
         late_fraction = 1 - self.first_check_us / (share_us or 1)
         late_us = round((now_us - self.start_us) * late_fraction)
@@ -330,8 +335,8 @@ class _OpenDecision:
     def _record_first_check(self, now_us: int, shared_us: float, reading: Reading) -> None:
         """Store the host's counters at the first check of this decision.
 
-        If they were not known at the request either, all time up to now is charged to the bot,
-        except for the lateness of this check. Only from now on it is known what the host takes.
+        If they were not known at the request, it is only known from now on what the host takes. The
+        time up to now is charged to the bot, except for the lateness of this check.
         """
         self._first_reading = (now_us, reading)
         self._check_before_last = self._last_check = _Check(now_us, reading.referee_waited_us)
@@ -347,11 +352,12 @@ class _OpenDecision:
         """Return the charge until now, and its lower bound: the time that the bot certainly used.
 
         The charge is the wall time minus a credit for the time that the host took, but at least
-        the lower bound. The time before the origin, the first moment at which the host's counters
-        were known, has a charge that does not change any more.
+        the lower bound. A fixed charge is added for the time before the origin, the first moment at
+        which the host's counters were known.
 
         reading    the host's counters now
-        unread_us  the time for which the answer may have lain unread by the referee
+        cpus       the number of CPUs that the bot can use
+        unread_us  the time for which the answer may have waited for the referee to read it
         """
         wall_us = self._wall_us(shared_us)
         origin = self._origin
@@ -361,12 +367,13 @@ class _OpenDecision:
         if passed_us == 0:
             return self._origin_charge_us, 0
         denied_us, busiest_us = self._denied_and_busiest_us(origin, now_us, reading, cpus)
-        # With the denied time as it follows from the waits of threads, too.
+        # The counters of now, with a more exact time without a CPU: it considers threads, too.
         after = reading.usage._replace(denied_us=origin.usage.denied_us + denied_us)
         credit_us = pauses.credit_us(passed_us, origin.usage, after)
         least_us = pauses.least_us(origin.usage, reading.usage, busiest_us, cpus)
         charged_us = max(passed_us - credit_us - self._late_us - unread_us, least_us)
-        # The decision's share of the time, as other decisions may have been open as well.
+        # All of this is the time of the bot, of which this decision has a share: others may have
+        # been open as well.
         share = (shared_us - origin.shared_us) / passed_us
         us = min(wall_us, self._origin_charge_us + round(charged_us * share))
         return us, round(least_us * share)
@@ -410,24 +417,24 @@ class _OpenDecision:
         return pauses.may_be_starved(passed_us, self._origin.usage, reading.usage, cpus)
 
     def _postponement_us(self, now_us: int, reading: Reading, gauge: Gauge) -> int:
-        """Return by how much a timeout is postponed, until another check; 0 if it is final now.
+        """Return how long a timeout waits for another check; 0 if the decision times out now.
 
-        It is postponed while an answer may be on its way through the busy referee, or while a
-        thread may wait for a CPU and the kernel has not counted that yet: the kernel counts a wait
-        when it is over. All this postpones it by LONGEST_READY_US at most.
+        It waits while an answer may be on its way through the busy referee. It also waits while a
+        thread may be without a CPU, since the kernel counts such a time only when it is over. All
+        this takes LONGEST_READY_US at most.
         """
         referee_waited_us = reading.referee_waited_us
         waited_since_check_us = referee_waited_us - self._referee_waited_after_limit_us
         self._referee_waited_after_limit_us = referee_waited_us
-        if self._over_limit_us is None:
+        if self._over_limit_us is None:  # this is the first check after the limit
             self._over_limit_us = now_us
             before_last_us = self._check_before_last.referee_waited_us
             if referee_waited_us - before_last_us > pauses.BUSY_US:
                 return pauses.GRACE_US
         if now_us - self._over_limit_us > pauses.LONGEST_READY_US:
             return 0
-        # An answer passes through several threads and several passes of the event loop. At the
-        # first check after the limit, all earlier waits count here: so a second check follows.
+        # An answer passes through several threads of the referee: so another check follows if they
+        # had to wait. At the first check after the limit, all their earlier waits count.
         was_busy = waited_since_check_us > pauses.BUSY_US
         if was_busy or gauge.referee_is_ready() or gauge.bot_is_ready():
             return pauses.AGAIN_US
@@ -451,10 +458,10 @@ class SharedTime:
         self._updated_us = 0
 
     def total_us(self, now_us: int) -> float:
-        """Return the shared time, which grows by 1/n of real time while n decisions are open.
+        """Return the shared time: it grows by 1/n of real time while n decisions are open.
 
-        A decision's share of the time is the difference between the values at its end and at its
-        start. While none is open the value does not change.
+        It stands still while none is open. What it grows between a decision's start and its end is
+        that decision's share of the real time.
         """
         if self._open:
             self._total_us += (now_us - self._updated_us) / self._open

@@ -234,29 +234,29 @@ class _Games:
             self._over.set()
 
     def _import_copy(self, number: int) -> AnyBot:
-        """Import another copy of the bot with this number, with modules of its own.
+        """Import another copy of the bot with this number, store it, and return it.
 
-        The copy is returned, and added to those that the bot has. With the first one, hints about
-        misspelt names of methods are shown, but by one worker only.
+        Each copy has modules of its own. With a bot's first copy, hints about misspelt names of
+        methods are shown, but by one worker only.
         """
         bot = self.settings.bots[number]
-        imported = self._copies_of_bot[number]
-        plan = self.settings.output
-        hints = plan.hints if plan.worker <= 1 else None
+        copies_of_bot = self._copies_of_bot[number]
         with self.output.redirected(number), self._running_bots_code():
             player = load(bot)
-        is_first = not imported
+        plan = self.settings.output
+        hints = plan.hints if plan.worker <= 1 else None
+        is_first = not copies_of_bot
         if hints is not None and is_first and isinstance(player, type):
             hints.show(bot, misspelt(player))
-        imported.append(player)
+        copies_of_bot.append(player)
         return player
 
     def _copies_for(self, line_up: Sequence[int], seed: bytes) -> list[AnyBot]:
         """Return for each seat a copy of its bot that has not played on this seed before.
 
-        A copy that knows the deal from another game could use that. Copies are used in the order of
-        import, so a bot with n earlier games on the seed needs the copy with index n, which is
-        imported if it does not exist yet.
+        A copy could use what it knows from another game on the same seed. Copies are used in the
+        order of import: so a bot with n earlier games on the seed needs the copy with index n,
+        which is imported if it does not exist yet.
 
         line_up  the number of the bot in each seat
         """
@@ -339,6 +339,7 @@ def _stack_of_bot(innermost: FrameType) -> traceback.StackSummary:
         if module.startswith(MODULE_PREFIX):
             start = position
             break
+    # `extract` reads lines of source files, but must not read huge files, nor wait at pipes.
     skip_odd_sources(frame.f_code.co_filename for frame, _ in frames)
     return traceback.StackSummary.extract(iter(frames[start:end]))
 

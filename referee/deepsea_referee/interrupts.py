@@ -73,10 +73,10 @@ _relay = _Relay()
 
 @contextmanager
 def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -> Iterator[None]:
-    """Within the `with` block, let the main thread call these functions when a signal comes.
+    """Within the `with` block, have these functions called at Ctrl-C and at SIGTERM.
 
-    The main thread waits in `run_apart` for the calling thread, which it has started. In any other
-    thread this has no effect.
+    The main thread calls them, while it waits in `run_apart` for this thread. In a thread that
+    `run_apart` has not started, there are no such calls.
     """
     functions_of_blocks = _relay.functions_of_blocks
     if functions_of_blocks is None:
@@ -92,8 +92,8 @@ def _relayed(interrupt: Callable[[], object], terminate: Callable[[], object]) -
 def run_apart(play: Callable[[], T]) -> T:
     """Call `play` in a thread of its own, where no event loop runs, and return its result.
 
-    If this is called in the main thread, the innermost `on_signals` block of the new thread gets
-    the signals meanwhile. A signal is ignored while that thread has entered no such block.
+    Python handles signals in the main thread only. If that calls this, it passes each signal on to
+    the innermost `on_signals` block of the new thread, and ignores it if there is no such block.
     """
     # For each block of the new thread, its functions for Ctrl-C and for SIGTERM; innermost last.
     functions_of_blocks: list[tuple[Callable[[], object], Callable[[], object]]] = []
@@ -119,8 +119,8 @@ def run_apart(play: Callable[[], T]) -> T:
 def own_handler(call: Callable[[], object]) -> Callable[[int, object], object]:
     """Return a signal handler that calls `call` in this process, but not in its forks.
 
-    A hook at each fork replaces the handler in the new process by the default one, so that the
-    signal ends a process that a bot has forked.
+    In a fork, a hook restores the default handler, so that the signal ends a process that a bot has
+    forked.
     """
 
     def handle(_number: int, _frame: object) -> None:

@@ -367,13 +367,13 @@ class Tables:
         return game
 
     def _seat_game(self, number: int) -> None:
-        """Record that a game begins, and how many games are in progress at once with it.
+        """Record that a game begins, and how many games are in progress at once from now on.
 
         For each game in progress the largest such number during the game is stored.
         """
         in_progress = len(self._games_at_once) + 1
         self._games_at_once[number] = in_progress
-        # No stored number is below `_least_at_once`: most often none has to be updated.
+        # No stored number is below `_least_at_once`: up to that, none has to be updated.
         if in_progress > self._least_at_once:
             for other, most_at_once in self._games_at_once.items():
                 self._games_at_once[other] = max(most_at_once, in_progress)
@@ -389,12 +389,16 @@ class Tables:
         """
         if self._is_fixed:
             return True
-        counts = True
         at_once = self._games_at_once[number]
-        # A game that was played alone always counts: other games cannot have spoilt it.
-        if at_once > 1 and (played is None or self._failed_with_other_game(played, at_once)):
+        if at_once == 1:
+            counts = True  # no other game can have spoilt it
+        elif played is None:
             counts = False
-            self._repeats.append((number, 1))
+        else:
+            failed_with_other_game = self._record_failures(played, at_once)
+            counts = not failed_with_other_game
+        if not counts:
+            self._repeats.append((number, 1))  # as attempt 1: the first one is 0
         self._choose_tables(played)
         return counts
 
@@ -402,12 +406,14 @@ class Tables:
         """Free the table of a game that has ended, once its result has been stored."""
         del self._games_at_once[number]
 
-    def _failed_with_other_game(self, played: PlayedGame, at_once: int) -> bool:
-        """Return True if a game was lost only because of bots that failed in another game already.
+    def _record_failures(self, played: PlayedGame, at_once: int) -> bool:
+        """Record the bots that failed in a game; return True if all of them had failed before.
 
-        A bot fails if its process ends or breaks the protocol, which spoils all games in progress;
-        its name is stored. After a failure, or a decision that might have been a timeout in a game
-        alone, all further games are played one by one.
+        A bot fails if its process ends or breaks the protocol. That spoils all games in progress,
+        so only the first of these is the bot's fault. Return False if no bot failed.
+
+        After a failure, or a decision that might have been a timeout in a game alone, all further
+        games are played one by one.
 
         at_once  the largest number of games in progress during this one
         """

@@ -130,15 +130,15 @@ class Freezer:
             bot.freeze()
 
     def note_request(self, bot: BotTurns, now_us: int) -> None:
-        """Note that a bot has an open request, or starts."""
+        """Record that a bot has an open request, or starts."""
         self._resting.discard(bot)
         self._busy[bot] = now_us
         self._ring_by(now_us + LAZY_US)
 
     def note_rest(self, bot: BotTurns, now_us: int) -> None:
-        """Record that a bot has no open request any more.
+        """Record that a bot rests: it has no open request any more.
 
-        It will be frozen as soon as another bot has been busy for LAZY_US.
+        It will be frozen when another bot has been busy for LAZY_US, or no bot for that long.
         """
         self._busy.pop(bot, None)
         if not bot.frozen:
@@ -167,7 +167,7 @@ class Freezer:
     def _ring(self) -> None:
         """Freeze all resting bots if the oldest open request has lasted LAZY_US, else wait again.
 
-        If no request is open, that time passes from the moment at which a bot last began to rest.
+        If no request is open, they are frozen when no bot was busy for LAZY_US.
         """
         self._alarm = None
         start_us = min(self._busy.values(), default=self._last_rest_us)
@@ -349,36 +349,36 @@ def least_us(before: Usage, after: Usage, busiest_us: int, cpus: int) -> int:
 def denied_us(
     pressure_us: int, waited_us: int | None, idle_us: int, used_us: int, cpus: int
 ) -> int:
-    """Return the time in which a bot was ready to run but had no CPU, between two moments.
+    """Return for how long a bot was ready to run but had no CPU, between two moments.
 
-    The kernel's measure of it, the pressure, is a mean over the CPUs and so often too small. The
-    sum of the threads' waits counts instead as far as the pressure allows it. All arguments are
-    differences between the two moments.
+    The kernel's measure of this, the pressure, is a mean over the CPUs and so often too small. The
+    waits of the bot's threads count instead. Since threads that wait at the same time make any sum,
+    it is limited by the pressure, unless one thread at a time may have waited.
 
     pressure_us  the pressure; the sum of the waits if the kernel has no pressure
     waited_us    the sum of the waits of the bot's threads; None if it is not known
-    idle_us      the time in which the bot would have used no CPU if it used one at a time
-    used_us      the CPU time of the bot
+    idle_us      the time between the two moments, minus `used_us`
+    used_us      the CPU time of the bot between the two moments
     """
     # Since the pressure is a mean over the CPUs, the waits on all of them are at most this.
     upper_bound_us = pressure_us * cpus
     if waited_us is None:
         return max(pressure_us, min(upper_bound_us, idle_us))
-    fits_beside_cpu_time = waited_us <= idle_us
+    fits_beside_cpu_time = waited_us <= idle_us  # as it must if there is one thread at a time
     # The kernel weighs each CPU by the time in which the bot ran or waited there. However one
     # thread moves, the mean of its wait is at least wait x wait / (wait + run) / CPUs.
     may_be_one_thread = waited_us * waited_us <= upper_bound_us * (waited_us + used_us)
-    if fits_beside_cpu_time and may_be_one_thread:
-        return max(pressure_us, waited_us)
-    return max(pressure_us, min(upper_bound_us, waited_us))
+    if not (fits_beside_cpu_time and may_be_one_thread):
+        waited_us = min(waited_us, upper_bound_us)
+    return max(pressure_us, waited_us)
 
 
 def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
     """Return the part of the wall time between two moments that the host took from the bot.
 
-    It is the denied time, in which the bot was ready but had no CPU, plus a fraction of it for
-    times that the kernel does not count: it takes a thread for running while its CPU serves
-    interrupts. It is not more than the CPU time of other programs.
+    It is the denied time, in which the bot was ready but had no CPU, and some more: while a CPU
+    serves interrupts, the kernel counts the thread there as running. It is not more than the CPU
+    time of other programs.
 
     before, after  the counters of the bot and its host at the two moments
     """
@@ -386,6 +386,7 @@ def credit_us(wall_us: int, before: Usage, after: Usage) -> int:
     outside_us = max(0, after.outside_us - before.outside_us) + TICK_US
     denied_us = after.denied_us - before.denied_us
     idle_us = wall_us - (after.cpu_us - before.cpu_us)
+    # For the interrupts a fraction of the denied time, if the bot had so much other idle time.
     uncounted_us = max(0, min(denied_us // UNCOUNTED, idle_us - denied_us))
     return min(denied_us + uncounted_us, outside_us)
 

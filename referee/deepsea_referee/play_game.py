@@ -156,18 +156,18 @@ async def _ready(
 async def _with_process_details(
     report: FaultReport, process: BotProcess, missing: str | None
 ) -> FaultReport:
-    """Return a fault's report with details of the bot's process, for its author.
+    """Return a fault's report with details of the bot's process, for the bot's author.
 
-    For a crash these are the exit status and the end of the output.
+    They are the exit status and the end of the output if the process has crashed, or the traceback
+    that the bot has sent.
 
-    missing  None if the process was running when the game began; "" if its start has just failed;
-             else the reason why it is never started again
+    missing  None if the process was running when the game began; "" if its start failed then; else
+             the reason why it is never started again
     """
-    if missing:
+    if missing:  # the bot was absent from the game
         return replace(report, came=missing, when="absent")
     process.troubled = True  # so that its output is in the logs of the match
-    start_failed = missing == ""
-    if start_failed:  # the report already has the exit status
+    if missing == "":  # its start failed; the report has the exit status already
         return replace(report, when="start", error=process.error_text())
     if report.error:
         return _with_author_error(report, process)
@@ -278,8 +278,8 @@ class _GameLoop:
     def _count_fault(self, question: Question, error: BotFault | RefereeError) -> FaultReport:
         """Count a fault instead of an answer, and return its report; raise an error of the referee.
 
-        There is one exception: if the host delays a bot too long that it has delayed in an earlier
-        game already (a suspect), that is a timeout of the bot.
+        If the host delays a decision too long, that is no fault. But if it has delayed the same bot
+        in an earlier game already, the bot is a suspect, and this counts as its timeout.
 
         question  the decision that was requested
         """
@@ -287,11 +287,13 @@ class _GameLoop:
             if question.seat not in self._suspects:
                 raise HostTooBusy(str(error), error.us, question.seat)  # with the seat
             detail = f"no answer for {duration_text(error.us)}, and it made a game void before"
-            error = BotFault(Fault.TIMEOUT, detail, error.us)
-        if isinstance(error, RefereeError):
+            fault = BotFault(Fault.TIMEOUT, detail, error.us)
+        elif isinstance(error, RefereeError):
             raise error
+        else:
+            fault = error
         return self._refereed.fault(
-            question, error.fault, error.detail, error.us, public=error.public
+            question, fault.fault, fault.detail, fault.us, public=fault.public
         )
 
     def _end(self) -> None:

@@ -147,7 +147,7 @@ class Session:
         self._late: dict[int, None] = {}
         """The ids of timed-out requests without an answer, the oldest first; an ordered set."""
         self._outbox = Outbox()
-        self._write_by_us: int | None = None
+        self._write_deadline_us: int | None = None
         """The time at which the write in progress times out; None if there is none."""
         self._asked_us = 0
         """The time at which the first of the timed requests was written."""
@@ -204,9 +204,9 @@ class Session:
             self._advance()
 
     def close(self, reason: str) -> None:
-        """Queue Goodbye after the messages that are waiting; the writer ends the stream after it.
+        """Close the session: after the messages that wait, send Goodbye and end the stream.
 
-        A decision that is requested from now on is an error.
+        A decision that is requested from now on is an error of the caller, a RefereeError.
         """
         if self.usable:
             self._resume()
@@ -215,10 +215,10 @@ class Session:
             self._end = RefereeError("a decision was requested after Goodbye")
 
     def fail(self, end: BotFault | RefereeError) -> None:
-        """End the session with this outcome for all open and later requests.
+        """End the session, unless it has ended; `end` is the outcome of open and later requests.
 
-        It does nothing if the session has ended already. The outcomes are reported last, when the
-        state is complete, because the games may call this session again at once.
+        The outcomes are reported last, when the session's state is complete, because the games that
+        receive them may call this session again at once.
         """
         if self._state == "ended":
             return
@@ -275,10 +275,11 @@ class Session:
             await self._guarded(self._read(transport))
             ended_by_error = self._state == "ended"
             self._end_with_stream()  # does nothing after an error
-            # Leaving the block waits for the writer, which completes the write in progress: the
-            # stream's status must be sent after it.
+            # At its end the block waits until the writer has completed the write in progress. The
+            # status, which `abort` sends, must not come before that.
         if ended_by_error:
-            await transport.abort(self._end if isinstance(self._end, BotFault) else None)
+            fault = self._end if isinstance(self._end, BotFault) else None
+            await transport.abort(fault)
 
     async def _guarded(self, loop: Awaitable[None]) -> None:
         """Run the reader's or the writer's loop; if it raises an error, end the session with it.
@@ -308,9 +309,9 @@ class Session:
     async def _read(self, transport: Transport) -> None:
         """Read messages until the stream or the session ends, and report the answers to the games.
 
-        For each message, in this order: stop the clocks of the requests that it answers, let the
-        writer send requests that wait, begin the bot's pause if no request is open, and report the
-        answers. They come last because the games ask for the next decisions at once.
+        For each message, in this order: stop the clocks of the requests that it answers, wake the
+        writer for requests that wait, begin the bot's pause if no request is open, and report the
+        answers. They are reported last because the games ask for the next decisions at once.
         """
         while self._state != "ended":
             answers = await transport.read()
@@ -338,7 +339,7 @@ class Session:
     ) -> tuple[OnAnswer, TimedAnswer | BotFault] | None:
         """Stop the clock of an answered request; return the request's callback and its outcome.
 
-        Return None for an answer that came after the request's timeout: it is ignored. Raises
+        Return None for an answer that came after the request's timeout, which is ignored. Raises
         BotFault for an answer to any other request that is not open.
         """
         request_id, action, error, note = answer
@@ -356,15 +357,16 @@ class Session:
         return on_answer, new_tuple(TimedAnswer, fields)
 
     async def _write(self, transport: Transport) -> None:
-        """Write the messages of the outbox until the session ends.
+        """Write the messages of the outbox to the stream until the session ends.
 
-        After the last one of a session that is closing, Goodbye, end the reader.
+        The last message of a session that is closing is Goodbye. After it nothing more is read: the
+        task that reads is cancelled, and then `serve` ends the session.
         """
         while self._state != "ended":
             if self._may_write():
-                message = self._next_message()
+                message = self._next_message()  # this sets the deadline of the write
                 await transport.write(message)
-                self._write_by_us = None
+                self._write_deadline_us = None
             elif self._state == "closing" and not self._outbox:
                 assert self._reader is not None
                 self._reader.cancel()
@@ -373,22 +375,22 @@ class Session:
                 await self._outbox.wait()
 
     def _may_write(self) -> bool:
-        """Return True if the writer has a message that may be written now.
+        """Return True if there is a message that may be written to the bot now.
 
-        Messages wait while the bot works on requests that it has received, unless the clock of a
-        request among them runs already (`_timed_id` is above `_sent_id` then). A few messages
-        without requests wait while the bot is frozen.
+        Messages wait while the bot works on requests that it has received. A few messages without
+        requests also wait while the bot is frozen.
         """
-        return (
-            bool(self._outbox)
-            and (self.timer.is_idle or self._sent_id < self._timed_id)
-            and not (self.pauses.frozen and self._outbox.can_be_held)
-        )
+        if not self._outbox:
+            return False
+        if not self.timer.is_idle and self._sent_id >= self._timed_id:
+            return False  # all requests whose clocks run were sent: the bot works on them
+        return not (self.pauses.frozen and self._outbox.can_be_held)
 
     def _next_message(self) -> bytes:
-        """Take a message from the outbox, and start the clocks of its requests and of its write.
+        """Take the next message from the outbox, to be written at once, and return it.
 
-        A frozen bot is thawed to read it.
+        The clocks of its requests are started, and the timeout of its write is set. A frozen bot is
+        thawed to read it.
         """
         message, requests = self._outbox.take()
         if self.pauses.frozen:
@@ -400,27 +402,27 @@ class Session:
             self._sent_id = last_id
             first_id, _ = requests[0]
             if first_id <= self._timed_id:
-                # The clock of the first request was started while the message before was written.
+                # The clock of the first request runs already, since the write before this one.
                 requests = [request for request in requests if request[0] > self._timed_id]
             self._start(requests, now_us)
-        self._write_by_us = now_us + self._write_limit_us + 1
-        self._alarm.ring_by(self._write_by_us)
+        self._write_deadline_us = now_us + self._write_limit_us + 1
+        self._alarm.ring_by(self._write_deadline_us)
         if self._outbox:
             self._advance()
         return message
 
     def _advance(self) -> None:
-        """Let the next message of the outbox be written, unless the bot works on a request.
+        """Wake the writer if the bot may get the next message; the bot must not work on a request.
 
-        Further requests wait for its answers, and their clocks do not run. If a write is in
-        progress, the clock of the next request starts already: else a bot could compute without
-        being charged by not reading the message.
+        While it does, further messages wait, and the clocks of their requests do not run.
         """
         if not self.timer.is_idle:
             return
-        if self._write_by_us is None:
+        if self._write_deadline_us is None:  # no write is in progress
             self._outbox.wake()
             return
+        # The write in progress has no open request. The clock of the next request starts already,
+        # or a bot could compute without being charged by not reading the message.
         request = self._outbox.first_after(self._timed_id)
         if request is not None:
             self._start([request], self._clock.now_us())
@@ -447,10 +449,10 @@ class Session:
     def _resume(self) -> None:
         """Thaw the bot, so that it can answer a request or read messages."""
         now_us = self._clock.now_us()
-        is_writing = self._write_by_us is not None
+        is_writing = self._write_deadline_us is not None
         if is_writing and self.pauses.frozen:
-            # It could not read the message while it was frozen: the time for that begins again.
-            self._write_by_us = now_us + self._write_limit_us + 1
+            # The bot could not read while it was frozen, so it gets the whole time again.
+            self._write_deadline_us = now_us + self._write_limit_us + 1
         self.pauses.resume(now_us)
 
     def _ring(self) -> None:
@@ -461,22 +463,22 @@ class Session:
             self._fail_by_referee(error)
 
     def _check_limits(self, now_us: int) -> None:
-        """End requests whose time is over, and the session if the bot does not read a message.
+        """End the requests that time out now, and the session if the bot does not read a message.
 
-        The alarm is set for the next time at which a limit has to be checked.
+        Set the alarm to the next time at which a limit has to be checked.
         """
         for request_id, end in self.timer.check(now_us):
             if request_id in self._open:  # the outcome before may have ended the session
                 self._drop_request(request_id, end)
         if self.timer.due_us is not None:
             self._alarm.ring_by(self.timer.due_us)
-        if self._write_by_us is not None:
-            if self.pauses.frozen:  # it cannot read: the time begins again
-                self._write_by_us = now_us + self._write_limit_us + 1
-            if now_us >= self._write_by_us:
+        if self._write_deadline_us is not None:
+            if self.pauses.frozen:  # a frozen bot cannot read, so it gets the whole time again
+                self._write_deadline_us = now_us + self._write_limit_us + 1
+            if now_us >= self._write_deadline_us:
                 self.fail(BotFault(Fault.CRASH, "it does not read its messages"))
             else:
-                self._alarm.ring_by(self._write_by_us)
+                self._alarm.ring_by(self._write_deadline_us)
 
     def _drop_request(self, request_id: int, end: RequestEnd) -> None:
         """End an open request without an answer: report a timeout, or that the host was too busy.
@@ -487,7 +489,7 @@ class Session:
         end  how the timer has ended the request
         """
         self._late[request_id] = None  # a late answer to it will be ignored
-        if len(self._late) > self._most_late:
+        if len(self._late) > self._most_late:  # forget the oldest
             oldest_id = next(iter(self._late))
             del self._late[oldest_id]
         if request_id > self._sent_id:
@@ -564,15 +566,15 @@ class Outbox:
             self._wake.set_result(None)
 
     def take(self) -> tuple[bytes, list[tuple[int, TimeLeft]]]:
-        """Remove messages from the queue; return them joined, and the requests among them.
+        """Take messages from the queue; return them joined into one, and the requests among them.
 
         At most `MESSAGE_BYTES` are taken, or a single longer message, and nothing behind the first
         `cut`. The joined bytes are one message, since concatenated protobuf messages merge. Each
-        request is returned as its id and the time for it.
+        request is returned as its id, and its budget and bank.
         """
         batch = self._messages
-        if self._bytes <= MESSAGE_BYTES and not self._cuts:
-            self._messages = []  # most often everything fits
+        if self._bytes <= MESSAGE_BYTES and not self._cuts:  # most often everything fits
+            self._messages = []
         else:
             size = count = 0
             first_cut = self._cuts[0] if self._cuts else None

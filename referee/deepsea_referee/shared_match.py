@@ -150,10 +150,10 @@ class _SharedMatch:
     """The number of tasks that were started."""
 
     def interrupt(self, wake: WakePipe, requests: int) -> None:
-        """End the match early, or at once at the second request; for a signal handler.
+        """End the match early, or at once if two stops are requested; for a signal handler.
 
         wake      the pipe that wakes `play`, which waits for workers
-        requests  the number of requests that the signal stands for: 2 ends the match at once
+        requests  1 or 2: for how many requests to stop the signal counts
         """
         self.stop_requests += requests
         self.result.interrupted = True

@@ -211,7 +211,7 @@ class LocalWorkers:
         for worker in busy:
             # Also wait for the exit of its process, because a child may hold the connection open.
             sources += worker.connection, worker.exit
-        # Events of tasks that no worker has got need no wait.
+        # Tasks that failed before a worker got them have events already: then nothing is awaited.
         ready = first_ready(sources, 0 if self._events else seconds)
         for waker in wakers:
             if waker in ready:
@@ -248,10 +248,10 @@ class LocalWorkers:
             self._end_worker(worker)
 
     def _receive(self, worker: _Worker) -> list[WorkerEvent]:
-        """Receive the message of a worker that has sent one or has exited; return it as an event.
+        """Receive the message of a worker, and return its event in a list.
 
-        Without a message the worker has died, which is an event, too. Return an empty list if the
-        worker has left before it began its task, which another worker gets.
+        If the worker has exited without a message, the event is its death. If it leaves before it
+        has begun its task, another worker gets the task, and there is no event.
         """
         try:
             if not worker.connection.poll():
@@ -261,13 +261,15 @@ class LocalWorkers:
             task = worker.tasks.popleft()
             ending = self._replace(worker)
             return [WorkerDeath(task, ending)]
-        if kind == "sent":
+        if kind == "sent":  # a message of the task that it is running
             return [TaskMessage(worker.tasks[0], value)]
         if kind == "leaves":
             self._replace(worker)
             return []
         task = worker.tasks.popleft()
-        return [TaskResult(task, value) if kind == "done" else TaskFailure(task, value)]
+        if kind == "done":
+            return [TaskResult(task, value)]
+        return [TaskFailure(task, value)]
 
     def _replace(self, worker: _Worker) -> str:
         """Remove a worker that has exited or will exit, and return its exit status in words.
@@ -450,7 +452,7 @@ class Link:
                     self._post("failed", _portable(error))
 
     def _listen(self) -> None:
-        """Receive tasks until the pool requests the end, or its process has ended; in a thread.
+        """Receive tasks until the pool sends None, or its process has ended; runs in a thread.
 
         If the pool's process has ended, the current task gets `GRACE_S` seconds to end before this
         process exits.
@@ -464,7 +466,8 @@ class Link:
                         self._next(pickle.loads(packed))
                 self._tasks.put(packed)
             self.stop()
-            self._connection.recv()  # nothing more is sent: this raises when the pool's end closes
+            # Nothing more is sent: this raises EOFError when the pool closes the connection.
+            self._connection.recv()
         except (EOFError, OSError):  # OSError if the process of the pool was killed
             self._pool_has_ended = True
             self.stop()

@@ -318,7 +318,7 @@ async def test_whoever_does_not_read_is_ended_after_the_write_limit(tmp_path: Pa
     async with seat(tmp_path, write_limit_us=1_000) as it, it.peer():
         big = wire.void_message("x" * 60_000)
         waiting = ask(it.session, question(), 10**9)
-        while it.session._outbox or it.session._write_by_us is None:
+        while it.session._outbox or it.session._write_deadline_us is None:
             it.session.send(big)  # until flow control holds the writer
             await one_pass()
             if len(it.session._outbox) > 200:
@@ -467,7 +467,7 @@ async def test_a_frozen_bot_is_not_ended_because_it_reads_nothing(tmp_path: Path
         for _ in range(60):  # until flow control holds the writer
             it.session.send(big)
             await one_pass()
-        while it.session._write_by_us is None:
+        while it.session._write_deadline_us is None:
             await one_pass()
         pauses.frozen = True
         it.clock.jump(5_000)
