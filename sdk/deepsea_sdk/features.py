@@ -112,18 +112,19 @@ def features(view: View) -> Features:
 
 
 def numbered(view: View) -> dict[int, str]:
-    """Return the legal actions of the view's seat by their numbers; none if it is not to move.
+    """Return the legal actions by their numbers; {} if the view's seat is not to move.
 
     Numbers 0 to 3 are `down`, `back`, `leave` and `take`. The next `DROPS` numbers drop the unit at
     that place of the cargo, and the numbers after these are the orders of `view.legal`.
     """
     if view.seat != view.to_move:
         return {}
+    first_drop = len(WORDS)
     if view.kind == "order":
-        return dict(enumerate(view.legal, start=len(WORDS) + DROPS))
+        return dict(enumerate(view.legal, start=first_drop + DROPS))
     by_number = {number: word for number, word in enumerate(WORDS) if word in view.legal}
     own_cargo = view.cargo[view.to_move]
-    for number, unit in enumerate(own_cargo[:DROPS], start=len(WORDS)):
+    for number, unit in enumerate(own_cargo[:DROPS], start=first_drop):
         action = drop(unit)
         # Units of the same name have the same action, which has the number of the first of them.
         if action in view.legal and action not in by_number.values():

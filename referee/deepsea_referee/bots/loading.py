@@ -280,11 +280,10 @@ def end_process(status: int) -> None:
     """
     if not _loaded:  # no bot has run in this process
         return
-    lines: list[str] = []
-    for thread in threading.enumerate():
-        line = "" if thread is threading.main_thread() else _running_thread_line(thread)
-        if line:
-            lines.append(line)
+    main_thread = threading.main_thread()
+    threads = [thread for thread in threading.enumerate() if thread is not main_thread]
+    # The line is "" for a thread for which Python would not wait.
+    lines = [line for line in map(_running_thread_line, threads) if line]
     if not lines:
         return
     with suppress(OSError, ValueError):  # stderr is closed, or its reader has ended

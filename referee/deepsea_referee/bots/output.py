@@ -188,7 +188,8 @@ class BotOutput:
         """
         if self._file is None and self._prefix is None:
             return None
-        return self._streams[0].add, self._streams[1].add
+        stdout, stderr = self._streams
+        return stdout.add, stderr.add
 
     def close(self) -> None:
         """Write the last line if it has no line end, and close the file."""

@@ -125,16 +125,7 @@ class BotPool:
         line_up  the number of the bot in each seat
         seed     the seed of the game
         """
-        game_slots = []
-        for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
-            # The bot's first slot plays its first game on a seed, the second slot the second game.
-            bot_slots = self._slots_of_bots[bot]
-            if earlier_games == len(bot_slots):
-                bot_slots.append(Slot(len(self._slots)))
-                # Further slots play the copy of the files that the bot's first slot plays.
-                first_slot = self._slots[bot]
-                self._slots.append(_Slot(bot, first_slot.bot))
-            game_slots.append(bot_slots[earlier_games])
+        game_slots = self._assign_slots(line_up, seed)
         self._games += 1
         # Slots of games in progress are not idle: `_make_room` ends none of their processes.
         for number in game_slots:
@@ -146,10 +137,26 @@ class BotPool:
             for number in game_slots:
                 self._slots[number].games -= 1
 
+    def _assign_slots(self, line_up: Sequence[int], seed: bytes) -> list[Slot]:
+        """Return a slot for each seat of a game that begins; new slots are added if necessary.
+
+        A bot's first slot plays its first game on a seed, the second slot the second game.
+        """
+        game_slots = []
+        for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
+            bot_slots = self._slots_of_bots[bot]
+            if earlier_games == len(bot_slots):
+                bot_slots.append(Slot(len(self._slots)))
+                # Further slots play the copy of the files that the bot's first slot plays.
+                first_slot = self._slots[bot]
+                self._slots.append(_Slot(bot, first_slot.bot))
+            game_slots.append(bot_slots[earlier_games])
+        return game_slots
+
     async def ready(self, number: Slot, *, suspect: bool = False) -> BotProcess:
         """Return the slot's process for a new game, started or restarted if that is needed.
 
-        A process that has been given up is returned as it is: each of its requests fails, and
+        If the slot's bot has been given up, the last process is returned: its requests fail, and
         `given_up` has the reason. Raises HostTooBusy if the host delayed the start.
 
         suspect  True if such a delay counts as a start timeout of the bot
@@ -377,7 +384,7 @@ class BotPool:
         if process is None:
             return
         await process.stop()
-        self.off_turn[slot.number].add(process.off_turn)
+        self.off_turn[slot.number].add(process.off_turn)  # CPU time while it was not asked
         if slot.start == 1:
             log = "\n".join(process.log())
             is_reported = process.troubled or process.aborted

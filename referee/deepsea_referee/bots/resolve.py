@@ -273,14 +273,13 @@ def with_unique_names(bots: Sequence[BotSpec]) -> list[BotSpec]:
         # To find a path takes time, so this is done only for names that do not say enough.
         is_ambiguous = names.count(bot.name) > 1 or bot.name == PROGRAM
         paths.append(_path_parts(bot) if is_ambiguous else ())
+    paths_of_names: dict[str, set[tuple[str, ...]]] = {name: set() for name in names}
+    for name, path in zip(names, paths, strict=True):
+        paths_of_names[name].add(path)
     new_names = []
     for bot, path in zip(bots, paths, strict=True):
-        namesake_paths = {
-            namesake_path
-            for name, namesake_path in zip(names, paths, strict=True)
-            if name == bot.name
-        }
-        new_names.append(_name_by_path(bot, path, namesake_paths - {path}))
+        other_paths = paths_of_names[bot.name] - {path}
+        new_names.append(_name_by_path(bot, path, other_paths))
     return [
         replace(bot, name=name) for bot, name in zip(bots, unique_names(new_names), strict=True)
     ]

@@ -65,10 +65,10 @@ def open_many_files() -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = MOST_OPEN if hard == resource.RLIM_INFINITY else min(MOST_OPEN, hard)
-        if soft != resource.RLIM_INFINITY and soft < most:
+        new_limit = MOST_OPEN if hard == resource.RLIM_INFINITY else min(MOST_OPEN, hard)
+        if soft != resource.RLIM_INFINITY and soft < new_limit:
             with suppress(ValueError, OSError):
-                resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+                resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
 
 
 def free_descriptors() -> int:

@@ -75,14 +75,16 @@ class LinuxSystem:
 
         return probe.start_test(level)
 
-    def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
-        """Return the isolation for a level. Raises SandboxUnavailable with the remedy.
+    def choose(self, level: IsolationLevel, test: Any = None) -> Isolation:
+        """Return the isolation for a level: a sandbox, or plain processes.
 
-        begun  a test of the sandbox that `start_sandbox_test` has begun; None to make one now
+        Raises SandboxUnavailable, with the remedy, if the level needs a sandbox and none works.
+
+        test  the running test that `start_sandbox_test` has started; None to make one now
         """
         from deepsea_referee.sandbox import probe
 
-        return probe.choose(level, begun)
+        return probe.choose(level, test)
 
     def choose_bot_users(self, text: str) -> None:
         """Set the range of users of bots in a sandbox. Raises ValueError with a line to print."""

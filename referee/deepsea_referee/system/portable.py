@@ -135,7 +135,7 @@ class PortableSystem:
     def start_sandbox_test(self, level: IsolationLevel) -> AbstractContextManager[Any]:
         return nullcontext()
 
-    def choose(self, level: IsolationLevel, begun: Any = None) -> Isolation:
+    def choose(self, level: IsolationLevel, test: Any = None) -> Isolation:
         if level == "sandbox":
             raise SandboxUnavailable(NEEDS_LINUX)
         return PortableIsolation()
