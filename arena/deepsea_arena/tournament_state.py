@@ -428,7 +428,7 @@ class _Pair(PairSequence):
     def __init__(self, alpha: float) -> None:
         super().__init__(alpha)
         # The grid of hypotheses reaches from -1 to 1, so that its middle is no difference.
-        self._first = self._last = STEPS // 2
+        self._lowest = self._highest = STEPS // 2
         self.better = 0
         """1 if the first bot is surely better, -1 if the second is; 0 while that is open."""
 
@@ -440,12 +440,11 @@ class _Pair(PairSequence):
         self.add(lead)
         if self.better:
             return
-        # `_larger` and `_smaller` are the capitals of two gamblers: one bets that the first bot is
-        # better, the other that the second one is. If the bots were equally good, hardly any
-        # gambler would ever reach `_limit`.
-        if self._larger[self._first] >= self._limit:
+        # Of two gamblers, one bets that the first bot is better, the other that the second one is.
+        # If the bots were equally good, hardly any gambler's capital would ever reach `_limit`.
+        if self._capital_on_larger[self._lowest] >= self._limit:
             self.better = 1
-        elif self._smaller[self._first] >= self._limit:
+        elif self._capital_on_smaller[self._lowest] >= self._limit:
             self.better = -1
 
 
