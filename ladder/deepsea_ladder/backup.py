@@ -159,7 +159,7 @@ def season_differences(
         if records and not lines:
             lines = _archive_differences(store, season) + _chain_differences(store, season)
     except (LadderError, *UNREADABLE_ERRORS) as error:
-        # An unreadable value is named best by the check of the tables, if that sees it.
+        # The check of the tables describes an unreadable value better, if it finds that.
         return find_damage(store.database) or [f"it cannot be read: {error}"]
     return lines
 
@@ -176,11 +176,10 @@ def _archive_differences(store: Store, season: StoredSeason) -> list[str]:
 
 
 def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
-    """Check a season's hash chain from its first game to its last; return one line if it is wrong.
+    """Check a season's hash chain from its first game to its last; return a line for a mistake.
 
-    That is so if a link is broken, or if the chain does not end with the stored head. It may be
-    longer than `season` says, since games are stored while this runs. An empty list means that all
-    is well.
+    It is a mistake if a link is broken, or if the chain does not end with the stored head. An empty
+    list means that all is well.
     """
     try:
         # There is at least one link, that of the opening line. A deque of one keeps only the last.
@@ -189,6 +188,7 @@ def _chain_differences(store: Store, season: StoredSeason) -> list[str]:
         return [f"its chain is broken: {broken}"]
     if last_link.place < season.place:
         return [f"its chain ends at place {last_link.place}, not {season.place}"]
+    # If it is longer than `season` says, games were stored since `season` was read.
     if last_link.place == season.place and last_link.head != season.head:
         return [f"its chain's head is {season.head}, not {last_link.head}"]
     return []

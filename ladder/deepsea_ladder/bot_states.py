@@ -60,6 +60,7 @@ _REMEDIES = {
 def state_after(deed: BotDeed, bot: str, state: BotState, reason: str | None) -> BotState:
     """Return the state that a bot has after a deed, such as its withdrawal by its author.
 
+    deed    the deed, which may be permitted in some states only
     bot     the bot's name, for the message
     state   its present state
     reason  the stored reason for that state
@@ -137,17 +138,17 @@ def conduct(
 
     bot           the bot's name
     newest_first  its games, the newest first: those with a result, and void ones
-    rules         the limits from which on the bot is suspended
+    rules         the numbers of bad games from which on a bot is suspended
     """
     results = [game.result for game in newest_first if game.result is not None]
     void_games = [game for game in newest_first[: rules.attempts] if game.result is None]
-    absences = 0  # the newest games, in a row
+    absences = 0  # in a row, from the newest game back
     for result in results:
         if not result.absent:
             break
         absences += 1
     spoiled = sum(_is_spoiled(result) for result in results[: rules.games])
-    # Games that became void while this bot had to decide, or another one.
+    # Void games are counted by the bot that had to decide when they failed: this one, or another.
     voids = sum(game.asked for game in void_games)
     voids_by_others = len(void_games) - voids
     reason = None

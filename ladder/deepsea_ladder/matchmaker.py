@@ -60,7 +60,7 @@ class Matchmaker:
             season.rating,
             count=max(ceil(games / games_per_rotation), len(candidates) // BOTS_PER_LINEUP),
             seed=f"{self._season.commitment}/{number}".encode(),
-            meetings=self._meetings(),
+            meetings=self._count_meetings(),
         )
         return [lineup.seatings() for lineup in lineups]
 
@@ -99,12 +99,12 @@ class Matchmaker:
             for entry in self._playing
         ]
 
-    def _meetings(self) -> Counter[tuple[int, int]]:
+    def _count_meetings(self) -> Counter[tuple[int, int]]:
         """Return how often each two versions that get games met in the recent rotations.
 
-        The key is the pair of their ids, the lower one first. A former version of a bot that gets
-        no games any more counts as the bot's current version: so a new version does not meet the
-        same opponents all over again.
+        The key is the pair of their ids, the lower one first. If a bot's former version gets no
+        games any more, its meetings count as those of the current one, so that a new version does
+        not meet the same opponents all over again.
         """
         present_version = self._present_versions()
         meetings: Counter[tuple[int, int]] = Counter()

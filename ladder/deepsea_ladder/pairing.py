@@ -82,7 +82,7 @@ def choose(
 ) -> list[LineUp]:
     """Choose the bots of the next `count` line-ups, each of which plays a rotation of games.
 
-    seats     the sizes of tables; all sizes that can be filled are equally likely
+    seats     the numbers of bots that a table may have; all that can be filled are equally likely
     seed      any bytes; another seed for every call
     meetings  how often two versions met in recent line-ups, by their ids, the lower one first;
               pairs that met less are preferred
@@ -172,7 +172,7 @@ class _LineUpMaker:
         heapq.heapify(self.queue)
 
     def make(self, count: int) -> list[LineUp]:
-        """Make the next `count` line-ups, each as if the games of those before were played."""
+        """Choose the next `count` line-ups, each as if the games of those before were played."""
         line_ups = []
         for _ in range(count):
             self.now += 1
@@ -187,10 +187,10 @@ class _LineUpMaker:
         return line_ups
 
     def _has_precedence(self, i: int) -> bool:
-        """Return True if the bot may come earlier because its rating is uncertain.
+        """Return True if the bot may get games sooner because it is new or its rating uncertain.
 
-        An author loses that for all bots by taking too many of the recent seats: more than a fair
-        share, plus as many as a new bot needs until it is no longer provisional.
+        That is so until its author has had too many of the recent seats: more than a fair share,
+        plus as many as a new bot needs until it is no longer provisional.
         """
         fair_share = self.all_recent_seats / len(self.bots_by_author)
         lineups_of_new_bot = self.settings.provisional_games / self.sizes[0]
@@ -198,10 +198,10 @@ class _LineUpMaker:
         return self.recent_seats[self.candidates[i].author] < limit
 
     def _effective_sigma(self, i: int) -> float:
-        """Return the uncertainty of the bot's rating as it counts for the choice of games.
+        """Return the standard deviation of the bot's rating as it counts for the choice of games.
 
-        More uncertain bots get games sooner. A bot without precedence, since its author has had
-        many of the recent seats, counts as no more uncertain than the median of authors.
+        Bots with uncertain ratings get games sooner. A bot whose author has had many of the recent
+        seats counts as no more uncertain than the median of authors.
         """
         sigma = sqrt(self.variance[i])
         if self._has_precedence(i):
@@ -218,8 +218,8 @@ class _LineUpMaker:
         is_provisional = self.settings.lacking(self.games[i]) > 0
         if is_provisional and self._has_precedence(i):
             return float(self.last_played[i])
-        # The number of line-ups in which every author gets a seat, times the author's bots, which
-        # take turns.
+        # As many line-ups as have seats for all authors, times the number of this author's bots,
+        # which take turns in the author's seat.
         fair_interval = len(self.bots_by_author) * len(self.siblings[i]) / self.sizes[0]
         interval = fair_interval * self.mean_sigma / self._effective_sigma(i)
         longest_interval = self.settings.patience * fair_interval
@@ -235,10 +235,10 @@ class _LineUpMaker:
     def _count_games(self, i: int, games: int) -> None:
         """Update the bot's state as if it had played a rotation, and put it back into the queue.
 
-        games  the number of games of the rotation
+        games  the number of games of the rotation, in each of which the bot has a seat
         """
         self.games[i] += games
-        # Each game adds `gain` to the precision, 1 / variance.
+        # Each game adds `gain` to the precision of the rating, which is 1 / variance.
         self.variance[i] = 1.0 / (1.0 / self.variance[i] + self.gain * games)
         self.last_played[i] = self.now
         self.recent_seats[self.candidates[i].author] += 1
@@ -249,9 +249,9 @@ class _LineUpMaker:
     def _pair(self, i: int, j: int) -> tuple[int, int]:
         """Return the key under which the meetings of two bots are counted, in either order.
 
-        If bots of one author may not meet, the meetings of two authors are counted, under the key
-        of their first bots. Otherwise an author with many bots would always have some that have met
-        nobody, and are preferred for that.
+        If bots of one author may not meet, the meetings of the two authors are counted instead,
+        under the key of their first bots. Else an author with many bots would always have some that
+        have met nobody, and so are preferred.
         """
         if not self.settings.same_author:
             i = self.siblings[i][0]
@@ -259,11 +259,13 @@ class _LineUpMaker:
         return (i, j) if i < j else (j, i)
 
     def _choose_members(self, size: int) -> list[int]:
-        """Return the bot that is due first, and its opponents: `size` bots in all.
+        """Return the bots of the next line-up: the one that is due first, and its opponents.
 
-        An opponent is drawn at random from bots that may join, each with a weight: the more the
-        longer it waits, the more uncertain its rating is, and the more a game with each of the
-        other members would tell.
+        Each opponent is drawn at random, by weight, from bots that may join. A bot's weight is the
+        greater, the longer it waits, the more uncertain its rating is, and the more a game with
+        each of the other members would tell about their skills.
+
+        size  the number of bots in all
         """
         members = [self._pop_anchor()]
         weights = self._draw_weights(members)
@@ -299,11 +301,11 @@ class _LineUpMaker:
         return self.candidates[i].author != self.candidates[j].author
 
     def _draw_sample(self, members: list[int]) -> dict[int, float]:
-        """Return bots that may join these members of a line-up, each with a factor of its chance.
+        """Return bots that may join these members of a line-up, each with a factor of its weight.
 
-        All authors have the same chance, however many bots they have. Of many bots, some are drawn
-        at random: first an author, then a bot of that author, with the factor 1. Of a few, all are
-        returned, with the factor 1 / (number of the author's bots).
+        All authors have the same chance, however many bots they have. If there are many bots, some
+        are drawn at random: first an author, then a bot of that author, with the factor 1. If there
+        are few, all are returned, each with the factor 1 / (number of its author's bots).
         """
 
         def may_join(i: int) -> bool:
@@ -322,10 +324,9 @@ class _LineUpMaker:
         return {i: 1.0 / len(self.siblings[i]) for i in all_bots if may_join(i)}
 
     def _appeal(self, i: int, j: int) -> float:
-        """Return how much a game of two bots tells about their skills.
+        """Return a weight for how much a game of two bots would tell about their skills.
 
-        It tells more if either may well win, and if they have rarely met. The number is cubed,
-        because milder preferences helped less where skills differ widely (docs/rating.md).
+        It tells more if either may well win, and if they have rarely met.
         """
         variance = self.variance[i] + self.variance[j] + 2.0 * self.beta_squared
         mu, other_mu = self.candidates[i].rating.mu, self.candidates[j].rating.mu
@@ -333,6 +334,8 @@ class _LineUpMaker:
         # The variance of the result, which is largest between equals.
         openness = win_probability * (1.0 - win_probability)
         information = openness / (1.0 + self.meetings[self._pair(i, j)])
+        # The cube, since milder preferences helped less where skills differ widely
+        # (docs/rating.md).
         return information * information * information
 
     def _draw_weighted(self, weights: dict[int, float]) -> int:
@@ -362,8 +365,8 @@ class RandomStream:
 
     def below(self, n: int) -> int:
         """Return a number from 0 to n - 1, all with the same probability."""
-        # Words have 64 bits. Those after the last multiple of n are skipped, since they would make
-        # small remainders likelier.
+        # Words have 64 bits. The highest ones, from the last multiple of n on, are skipped, since
+        # they would make small remainders likelier.
         last_multiple = 2**64 - 2**64 % n
         word = self._next_word()
         while word >= last_multiple:

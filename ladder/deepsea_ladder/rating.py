@@ -322,17 +322,27 @@ def _performance_messages(
         return max(change_q, sqrt(change_p))
 
     def pass_down(i: int) -> None:
-        """Send performance i + 1 a message: it is performance i minus the difference."""
-        p, q = own_p[i] + left_p[i], own_q[i] + left_q[i]
-        # Variances add up: the precision of the sum is 1 / (1 / p + 1 / game_p), share * game_p.
+        """Update what is known about performance i + 1 from the players above it.
+
+        It is performance i minus the difference of the two, as the result of the game tells it.
+        Both are normal distributions, written as p = 1 / variance and q = p * mean.
+        """
+        p = own_p[i] + left_p[i]
+        q = own_q[i] + left_q[i]
+        # Variances add up: the new precision, 1 / (1 / p + 1 / game_p), is share * game_p.
         share = p / (p + game_p[i])
         left_p[i + 1] = share * game_p[i]
         left_q[i + 1] = share * (game_p[i] * (q / p) - game_q[i])
 
     def pass_up(i: int) -> None:
-        """Send performance i a message: it is performance i + 1 plus the difference."""
-        p, q = own_p[i + 1] + right_p[i + 1], own_q[i + 1] + right_q[i + 1]
-        # Variances add up: the precision of the sum is 1 / (1 / p + 1 / game_p), share * game_p.
+        """Update what is known about performance i from the players below it.
+
+        It is performance i + 1 plus the difference of the two, as the result of the game tells it.
+        Both are normal distributions, written as p = 1 / variance and q = p * mean.
+        """
+        p = own_p[i + 1] + right_p[i + 1]
+        q = own_q[i + 1] + right_q[i + 1]
+        # Variances add up: the new precision, 1 / (1 / p + 1 / game_p), is share * game_p.
         share = p / (p + game_p[i])
         right_p[i] = share * game_p[i]
         right_q[i] = share * (game_p[i] * (q / p) + game_q[i])
@@ -372,8 +382,8 @@ class Audit(NamedTuple):
 def audit(parameters: RatingParameters, games: Iterable[GameOutcome]) -> Audit:
     """Rate games by this module and by the package `trueskill`; return their largest difference.
 
-    Each rates a game by its own ratings of the games before, so that differences would add up.
-    Raises `RatingError` for a result that is too unlikely for the package.
+    Each of the two continues with its own ratings after every game, so that differences would add
+    up. Raises `RatingError` for a result that is too unlikely for the package.
     """
     own_ratings = Fold(parameters)
     package_ratings = Fold(parameters)
@@ -518,9 +528,9 @@ def after_game(
     seq: int,
     at: int,
 ) -> dict[int, RatingTotals]:
-    """Return the totals of a game's bot versions after the game, by version id.
+    """Return the rating and the sums of each of a game's bot versions after it, by version id.
 
-    before  the totals before the game; a version that is missing plays its first game
+    before  the same before the game; a version that is missing plays its first game
     seats   the game's results by seat
     seq     the game's sequence number, which must be greater than that of any game before it
     at      the end of the game in milliseconds since 1970

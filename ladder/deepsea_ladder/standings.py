@@ -325,7 +325,7 @@ def _whole_games(games: float) -> int | None:
 
 
 def _games_until(parameters: RatingParameters, rating: Rating, variance: float) -> float:
-    """Return how many more games reduce the variance of a rating to this value.
+    """Return about how many more games a bot needs until the variance of its rating is this small.
 
     Each game adds a fixed amount to the precision, which is 1 / variance. Return `inf` if no number
     of games is enough.

@@ -93,7 +93,7 @@ def gauntlet(
     tables = []
     while queue:
         opponents: list[int] = []
-        # The next different bots in the queue; if they are too few for a table, any others.
+        # The next bots in the queue, each once; if they are too few for a table, any others.
         for bot in [*queue, *stream.shuffled(others)]:
             if len(opponents) < seats - 1 and bot not in opponents:
                 opponents.append(bot)
@@ -163,13 +163,14 @@ def scores(games: Iterable[Sequence[SeatResult]]) -> list[Score]:
 
     games  the results of each game, by seat
     """
-    rows = []
+    rows = []  # as `summed_scores` takes them, with the sums over a single game
     for seats in games:
+        players = len(seats)
         # For each seat: two for each opponent behind it, one for each tied one.
-        half_points = halves_ahead([seat.placement for seat in seats])
-        for seat, halves in zip(seats, half_points, strict=True):
+        half_points_by_seat = halves_ahead([seat.placement for seat in seats])
+        for seat, half_points in zip(seats, half_points_by_seat, strict=True):
             wins = int(seat.placement == 1)
-            rows.append((seat.version_id, len(seats), 1, wins, seat.points, halves))
+            rows.append((seat.version_id, players, 1, wins, seat.points, half_points))
     return summed_scores(rows)
 
 
