@@ -172,17 +172,18 @@ class TaskLoop(Generic[_Lease]):
         """
         with suppress(HandedBack):  # raised at a request to stop
             while self._stop.requested is StopRequest.GO_ON:
-                has_trouble = False
+                has_done_task = has_trouble = False
                 try:
                     has_done_task = self.do_next()
-                    if has_done_task:
-                        continue
                 except HostCannot as trouble:
                     self.watcher.trouble(f"{self._handler.cannot} now: {trouble}")
                     has_trouble = True
+                if has_done_task:
+                    continue
                 if self._ends_with_queue:
                     return
-                self._stop.pause(self._trouble_pause_s() if has_trouble else self._idle_pause_s())
+                pause_s = self._trouble_pause_s() if has_trouble else self._idle_pause_s()
+                self._stop.pause(pause_s)
 
     def _idle_pause_s(self) -> float:
         """Return the pause, in seconds, before the next look at an empty queue."""

@@ -230,7 +230,8 @@ def replay(record: GameRecord) -> ReplayedGame:
     if clock:
         banks = [Bank(clock.budget_us, clock.bank_us) for _ in record.seats]
     asked: list[AskedDecision] = []
-    turns_played = event_count = 0
+    turns_played = 0
+    event_count = 0  # the events before the last decision
 
     def on_decision(game: Game, question: Question, decision: Decision) -> None:
         """Add a decision to `asked`; `verify` calls this for each one before it is played."""
@@ -486,24 +487,30 @@ def _moment_marks(moments: Sequence[NarratedPosition]) -> Iterator[Mark]:
     """
     leader: int | None = None
     for index, moment in enumerate(moments):
-        state = moment.state
-        previous = moments[index - 1].state if index else state
-        for seat, letter in enumerate(SEAT_LETTERS[: state.players]):
-            is_home = state.place[seat] == HOME
-            was_home = previous.place[seat] == HOME
-            has_turned = state.homeward[seat] and not previous.homeward[seat]
-            if has_turned and not is_home:
-                yield _mark(index, "back", seat, f"{letter} turned back")
-            if is_home and not was_home:
-                yield _mark(index, "home", seat, f"{letter} came home")
-            if moment.ended and state.cargo[seat]:
-                yield _mark(index, "drowned", seat, f"{letter} drowned")
+        previous = moments[index - 1].state if index else moment.state
+        for seat in range(moment.state.players):
+            yield from _diver_marks(index, moment, previous, seat)
         sole_leader = _sole_leader(moment)
         if sole_leader is not None and sole_leader != leader:
             if leader is not None:  # the first lead of a game is no change
                 say = f"{SEAT_LETTERS[sole_leader]} takes the lead"
                 yield _mark(index, "lead", sole_leader, say)
             leader = sole_leader
+
+
+def _diver_marks(
+    frame_index: int, moment: NarratedPosition, previous: GameState, seat: int
+) -> Iterator[Mark]:
+    """Yield the marks of one diver in a frame, by comparison with the state of the frame before."""
+    state, letter = moment.state, SEAT_LETTERS[seat]
+    is_home, was_home = state.place[seat] == HOME, previous.place[seat] == HOME
+    has_turned = state.homeward[seat] and not previous.homeward[seat]
+    if has_turned and not is_home:
+        yield _mark(frame_index, "back", seat, f"{letter} turned back")
+    if is_home and not was_home:
+        yield _mark(frame_index, "home", seat, f"{letter} came home")
+    if moment.ended and state.cargo[seat]:
+        yield _mark(frame_index, "drowned", seat, f"{letter} drowned")
 
 
 def _sole_leader(moment: NarratedPosition) -> int | None:

@@ -290,11 +290,11 @@ def hosting(isolation: str, limits: BotLimits | None = None) -> Hosting:
             "this season requires control groups, and here are none for "
             f"{', '.join(missing_groups)}: see `deepsea-referee doctor`"
         )
-    level = choose("process" if isolation == "process" else "sandbox")
+    bot_isolation = choose("process" if isolation == "process" else "sandbox")
     # In a sandbox without control groups the CPU time of some of a bot's processes is unknown.
-    counts_bot_cpu = level.counts_every_process or level.name == "process"
+    counts_bot_cpu = bot_isolation.counts_every_process or bot_isolation.name == "process"
     return Hosting(
-        isolation=level,
+        isolation=bot_isolation,
         gauge=BotGauge if counts_bot_cpu else WallGauge,
         limits=ResourceLimits(
             memory_bytes=limits.memory_mib * MIB,

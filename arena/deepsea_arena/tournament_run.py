@@ -320,6 +320,7 @@ def _queue_next_tables(store: Store, season: StoredSeason, state: TournamentStat
         # A transaction takes only a portion of the tables, since nobody else can write meanwhile.
         portion_size = max(1, PORTION // len(tables[0].version_ids))
         rotations = [table.seatings() for table in tables[:portion_size]]
+        # `whole`: add the games of all these tables, or none.
         added_jobs = store.jobs.add(season, rotations, after=last_number, whole=True)
         if not added_jobs:
             # The store refuses tables with a bot that left, and tables after a newer job.

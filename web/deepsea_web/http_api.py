@@ -52,6 +52,7 @@ from deepsea_arena.api.openapi import openapi
 from deepsea_arena.api.submissions import Archive
 from deepsea_arena.documents import json_text, parameter
 from deepsea_arena.status import not_ready
+from deepsea_ladder.accounts import Caller
 from deepsea_ladder.accounts import Scope as TokenScope
 from deepsea_ladder.model import LadderCounts
 from deepsea_referee.clock import time_limit
@@ -129,36 +130,49 @@ def _endpoint(
     """
 
     async def respond(request: Request) -> ASGIApp:
-        """Call the method with the arguments of a request, and respond with its answer or refusal.
-
-        An upload is passed on before its body has been read; any other body is read here.
-        """
+        """Respond to a request with the answer of the method, or with the refusal for an error."""
         try:
-            if method.changes and is_foreign(request, access):
-                raise ApiError(RefusalKind.DENIED, FOREIGN)
-            body = await _read_body(gateway, request) if method.verb == "POST" else b""
-            address = request.client.host if request.client else ""
-            caller = await gateway.caller(
-                request.headers.getlist("authorization"),
-                address,
-                secret=access.keeps_secrets(address),
-            )
-            check_address(request.scope)
-            if method.verb == "PUT":  # an upload
-                answers = gateway.upload(caller, _announced_archive(request), request)
-                return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
-            check_call(gateway.service, caller, method)
-            fields = _arguments(method, request, body)
-            if method.flow is Flow.ONE:
-                answer = await gateway.answer(caller, method, fields)
-                text = json_text(method.document_of(answer))
-                return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
-            answers = gateway.stream(caller, method, fields)
-            return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
+            return await _call_method(gateway, access, method, request)
         except Exception as error:  # noqa: BLE001  (every error has its status)
             return refuse(error)
 
     return respond
+
+
+async def _call_method(
+    gateway: Gateway, access: Access, method: Method, request: Request
+) -> ASGIApp:
+    """Call a method with the arguments of a request, and return the response with its answer.
+
+    An upload is passed on before its body has been read; any other body is read here.
+    """
+    if method.changes and is_foreign(request, access):
+        raise ApiError(RefusalKind.DENIED, FOREIGN)
+    body = await _read_body(gateway, request) if method.verb == "POST" else b""
+    caller = await _caller_of(gateway, access, request)
+    check_address(request.scope)
+    if method.verb == "PUT":  # an upload
+        answers = gateway.upload(caller, _announced_archive(request), request)
+        return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
+    check_call(gateway.service, caller, method)
+    fields = _arguments(method, request, body)
+    if method.flow is Flow.ONE:
+        answer = await gateway.answer(caller, method, fields)
+        text = json_text(method.document_of(answer))
+        return Response(text, 200, NO_STORE, MEDIA_TYPES[Flow.ONE])
+    answers = gateway.stream(caller, method, fields)
+    return await answer_stream(gateway, answers, method.flow, _answer_writer(method))
+
+
+async def _caller_of(gateway: Gateway, access: Access, request: Request) -> Caller:
+    """Return the caller who sends a request, by its token and address, and count the call.
+
+    Raises ApiError for a token that is not valid, and for a caller who calls too often.
+    """
+    address = request.client.host if request.client else ""
+    return await gateway.caller(
+        request.headers.getlist("authorization"), address, secret=access.keeps_secrets(address)
+    )
 
 
 # --------------------------------------------------------------------------------------- requests
@@ -432,11 +446,8 @@ class Monitor:
     async def _metrics(self, request: Request) -> Response:
         """Respond with the metrics, for the token of an admin."""
         gateway = self._gateway
-        address = request.client.host if request.client else ""
         try:
-            authorization = request.headers.getlist("authorization")
-            secret = self._access.keeps_secrets(address)
-            caller = await gateway.caller(authorization, address, secret=secret)
+            caller = await _caller_of(gateway, self._access, request)
             check_call(gateway.service, caller, METRICS)
             counts = await gateway.in_thread(gateway.service.store.counts.read)
         except Exception as error:  # noqa: BLE001  (every error has its status)
