@@ -119,11 +119,11 @@ class Comparisons(TaskLine[ComparisonLease]):
             return any(self._missing_comparisons(connection, season))
 
     def _leasable_in_order(self, connection: Connection, now_ms: int) -> list[int]:
-        """Return the ids of the comparisons that can be leased, the next one first.
+        """Bring the waiting comparisons up to date, and return the ids of those to lease, in order.
 
-        Authors take turns, and for each author the comparison with the least CPU time so far comes
-        first. Before that, this ends the comparisons of outdated versions and plans those that
-        current versions lack.
+        First the comparisons of outdated versions are ended, and those that current versions lack
+        are planned. Then authors take turns, and of each author's comparisons the one with the
+        least CPU time so far comes first.
         """
         season = _open_season(connection)
         if season is None:
@@ -276,9 +276,10 @@ class Comparisons(TaskLine[ComparisonLease]):
 
 
 def _open_season(connection: Connection) -> StoredSeason | None:
-    """Return the season in which versions are compared now: the newest open one, no tournament's.
+    """Return the season in which versions are compared now; None if no comparisons are played.
 
-    None if there is no such season, if it is paused, or if comparisons are switched off.
+    It is the newest open season that is no tournament's. No comparisons are played if there is
+    none, if it is paused, or if comparisons are switched off.
     """
     table = schema.seasons
     newest_open = (

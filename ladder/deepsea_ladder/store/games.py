@@ -380,8 +380,8 @@ def _delete_old_logs(connection: Connection, bot_id: int, *, has_faults: bool) -
     """
     kept_games = GAMES_WITH_LOGS if has_faults else GAMES_WITH_NOTES
     is_seat_of_log = (_seats.c.seq == _logs.c.seq) & (_seats.c.seat == _logs.c.seat)
-    has_such_a_game = _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
-    is_of_kind = and_(_logs.c.bot_id == bot_id, exists().where(is_seat_of_log, has_such_a_game))
+    is_game_of_kind = _seats.c.faults > 0 if has_faults else _seats.c.faults == 0
+    is_of_kind = and_(_logs.c.bot_id == bot_id, exists().where(is_seat_of_log, is_game_of_kind))
     newest_first = select(_logs.c.seq).where(is_of_kind).distinct().order_by(_logs.c.seq.desc())
     # The newest of the games whose logs are deleted; None if there are too few games.
     newest_deleted = newest_first.offset(kept_games).limit(1)

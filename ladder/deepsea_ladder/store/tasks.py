@@ -254,7 +254,7 @@ class Tasks:
     def cancel_waiting(
         self, connection: Connection, now_ms: int, reason: str, *conditions: ColumnElement[bool]
     ) -> None:
-        """Cancel the tasks that wait and meet all conditions."""
+        """Cancel the tasks that wait and meet all conditions, and store the reason with each."""
         values = {"state": TaskState.CANCELLED, "words": reason, "changed_at": now_ms}
         query = update(_tasks).where(self.is_waiting, *conditions)
         connection.execute(query.values(**values, change=self._last_change + 1))
@@ -618,22 +618,24 @@ class AllTasks(StorePart):
 
         The tasks wait again, and no attempt counts as failed.
         """
+        count = 0
         with self._database.write() as connection:
-            return sum(
-                queue.hand_back_all(connection, queue.tasks.tasks_of_owner(connection, owner))
-                for queue in self._queues
-            )
+            for queue in self._queues:
+                leased_tasks = queue.tasks.tasks_of_owner(connection, owner)
+                count += queue.hand_back_all(connection, leased_tasks)
+        return count
 
     def end_leases_of_lost_runner(self, owner: str) -> int:
         """End the leases of all kinds of a runner that died, and return their number.
 
         Each counts as a failed attempt at its task, except for games.
         """
+        count = 0
         with self._database.write() as connection:
-            return sum(
-                queue.end_lost_leases(connection, queue.tasks.tasks_of_owner(connection, owner))
-                for queue in self._queues
-            )
+            for queue in self._queues:
+                leased_tasks = queue.tasks.tasks_of_owner(connection, owner)
+                count += queue.end_lost_leases(connection, leased_tasks)
+        return count
 
 
 # ----- Games as tasks
