@@ -106,7 +106,7 @@ class Counts(StorePart):
             queues, runners = _queues(connection, now_ms), _runners(connection, now_ms)
             sums = connection.execute(_SUMS).one()
             play, record_lines = _recent_play(connection)
-            backup_age, shortage_age, starved_age = _ages(connection, now_ms)
+            backup_age, shortage_age, starved_age = _seconds_since_entries(connection, now_ms)
             return LadderCounts(
                 games=int(sums.games),
                 lost_attempts=dict(sum(lost_counts(connection).values(), Counter())),
@@ -205,24 +205,26 @@ def _recent_play(connection: Connection) -> tuple[dict[str, Any], list[str]]:
     return play, lines
 
 
-def _ages(connection: Connection, now_ms: int) -> list[float | None]:
+def _seconds_since_entries(connection: Connection, now_ms: int) -> list[float | None]:
     """Return the seconds since the last backup, shortage of memory, and shortage of a CPU.
 
-    None stands for one that is not among the newest entries of the audit log.
+    They are read from the audit log, of which only the newest entries are searched. None stands for
+    a kind of entry that is not among these.
     """
     columns = schema.audit.c
     newest_first = select(columns.kind, columns.at).order_by(desc(columns.id))
     searched = newest_first.limit(LATEST_ENTRIES).subquery().c
     kinds = (AuditKind.BACKUP, AuditKind.OUT_OF_MEMORY, AuditKind.STARVED)
+    # One column for each kind, with the time of its newest entry.
     last_times = [func.max(case((searched.kind == kind, searched.at))) for kind in kinds]
-    ages: list[float | None] = []
+    seconds: list[float | None] = []
     for last_ms in connection.execute(select(*last_times)).one():
         if last_ms is None:
-            ages.append(None)
+            seconds.append(None)
         else:
-            # After a clock was set back, an entry may lie in the future: no age is negative.
-            ages.append(max(0, now_ms - last_ms) / 1000)
-    return ages
+            # 0 for an entry in the future, which there may be after a clock was set back.
+            seconds.append(max(0, now_ms - last_ms) / 1000)
+    return seconds
 
 
 def _store_bytes(connection: Connection, path: Path | None) -> int:
