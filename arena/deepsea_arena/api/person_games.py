@@ -154,7 +154,8 @@ class PersonGameMethods(LadderPart):
         self._own_game(game_id)  # raises NotOnLadder for the game of another person
         self.store.person_games.leave(game_id, drop=drop)
         if self.service.host is not None:
-            # The game is played in this process: let it go on now, by what has been stored.
+            # The game is played in this process, and goes on at once: the host waits a short time
+            # for the next decision, so that the caller sees the game after it has changed.
             self.service.host.settle()
         return Done()
 
@@ -222,15 +223,15 @@ class PersonGameMethods(LadderPart):
         """
         from deepsea_arena.seat import seat_document  # here, since it loads the whole SDK
 
-        last_news = None  # the document's `news` is another number after each change
+        last_news = None  # `news` of the last document, a checksum that differs after each change
         while True:
-            # Of a game that is played in this process, the host knows more than the store.
+            # The host plays games in this process. It adds fields that the store does not have.
             host = self.service.host
             host_fields = {} if host is None else host.fields(game.game_id)
             document = seat_document(game, self.store.now(), host_fields)
             state = SeatText(person_game_line(game), json.dumps(document))
             yield None if document["news"] == last_news else state
-            # A host may add to a game after its end, such as judgements, until it has no fields.
+            # A host may add fields, such as judgements, after the end of the game, too.
             if game.state.is_final and not host_fields:
                 return
             last_news = document["news"]

@@ -88,7 +88,7 @@ class SubmissionMethods(LadderPart):
 
     @refused_as_api_error
     def is_known(self, announced: Archive) -> bool:
-        """Return True if an announced upload is a submission already: its bytes are not needed.
+        """Return True if an announced upload has been stored before, so that it need not be sent.
 
         Raises ApiError if the upload may not be added now.
         """
@@ -134,6 +134,7 @@ class SubmissionMethods(LadderPart):
         if author:
             self.check_admin()
         author_id = self.store.authors.id_of(author) if author else self.own_id
+        # 0, the default of the argument, stands for SUBMISSIONS.
         newest = self.store.submissions.of_author(author_id, limit or SUBMISSIONS)
         return self._with_same_files(newest)
 
@@ -145,14 +146,14 @@ class SubmissionMethods(LadderPart):
     @method("GET", "/account/bots", role=Role.AUTHOR, scope=Scope.READ, key="bots")
     def bots(self, *, everybody: bool = False) -> tuple[BotPlace, ...]:
         """List the bots of the caller's author; with `everybody` those of all, for an admin."""
-        if everybody:
-            self.check_admin()
-        bots = self.store.bots.all(None if everybody else self.own_id)
-        shared_files = self.store.bots.shared_files() if everybody else ()
+        if not everybody:
+            own_bots = self.store.bots.all(self.own_id)
+            return tuple(bot_place(bot) for bot in own_bots if self.is_own(bot.author))
+        self.check_admin()
+        shared_files = self.store.bots.shared_files()
         return tuple(
             bot_place(bot, same_files_of_others(shared_files, bot.author, bot.name))
-            for bot in bots
-            if everybody or self.is_own(bot.author)
+            for bot in self.store.bots.all()
         )
 
     @method("POST", "/bots/{bot}/withdraw", role=Role.AUTHOR, scope=Scope.SUBMIT, key="bot")
@@ -166,6 +167,7 @@ class SubmissionMethods(LadderPart):
         """Download a version of a bot of the caller's author, as a zip."""
         own_bot = self._own_bot(bot)
         versions = {stored.number: stored for stored in self.store.bots.versions(own_bot.name)}
+        # 0, the default of the argument, stands for the current version.
         chosen_version = versions.get(version or own_bot.current.number)
         if chosen_version is None:
             raise ApiError(RefusalKind.NOT_FOUND, f"{own_bot.name} has no version {version}")
@@ -179,7 +181,7 @@ class SubmissionMethods(LadderPart):
         """Return the last output of the caller's bots that were at fault in a game."""
         # A command on the ladder's machine that acts for no author reads the logs of all seats.
         may_read_all = self.caller.is_machine and not self.caller.author
-        # In the same words for a game that does not exist and for a game of others.
+        # The same refusal for a missing game and for a game of others.
         refusal = ApiError(
             RefusalKind.NOT_FOUND, f"there is no game {quoted(game_id, 80)} with a bot of yours"
         )
@@ -249,10 +251,10 @@ class SubmissionMethods(LadderPart):
             submission = current
 
     def _with_same_files(self, submissions: Sequence[Submission]) -> tuple[Submission, ...]:
-        """Return the submissions, for an admin with the field `same_files`, for others without.
+        """Fill in `same_files` of submissions for an admin; other callers get them unchanged.
 
-        The field names other authors' versions with the same files. A submission that has not
-        become a version has none.
+        The field names other authors' versions with the same files. It stays empty for a submission
+        that has not become a version.
         """
         has_versions = any(submission.version is not None for submission in submissions)
         if not (self.caller.is_admin and has_versions):
@@ -260,10 +262,11 @@ class SubmissionMethods(LadderPart):
         shared_files = self.store.bots.shared_files()
         completed: list[Submission] = []
         for submission in submissions:
-            author, bot, version = submission.author, submission.bot, submission.version
-            same_files = (
-                () if version is None else same_files_of_others(shared_files, author, bot, version)
-            )
+            same_files: tuple[str, ...] = ()
+            if submission.version is not None:
+                same_files = same_files_of_others(
+                    shared_files, submission.author, submission.bot, submission.version
+                )
             completed.append(replace(submission, same_files=same_files))
         return tuple(completed)
 
