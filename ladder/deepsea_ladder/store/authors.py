@@ -331,7 +331,7 @@ def end_secrets(connection: Connection, now_ms: int, *conditions: ColumnElement[
 
 
 def deadlines_of(author_id: int) -> Select[Any]:
-    """Return a query for the seasons that are no tournaments, each with the author's deadline.
+    """Return a query for all seasons but tournaments', each with an author's deadline for bots.
 
     The column "until" has that deadline: the season's, or a later extension for the author. It is
     NULL if the season has no deadline.
@@ -351,11 +351,10 @@ def deadlines_of(author_id: int) -> Select[Any]:
 
 
 def submission_window(connection: Connection, now_ms: int, author_id: int) -> SubmissionWindow:
-    """Return until when an author may submit bots, and a refusal if the author may not do so now.
+    """Return an author's deadline for bots, and the reason if the author may not submit any now.
 
-    A bot plays in all open seasons, so the first of their deadlines counts. It is compared only
-    here, at the end of an upload: a bot that was taken in is checked and plays even if deadlines
-    change later.
+    A bot plays in all open seasons, so the first of their deadlines counts. It holds for uploads: a
+    bot that was taken in before is checked and plays, even if deadlines change later.
 
     author_id  0 for a caller who is no author yet
     """

@@ -152,7 +152,7 @@ def allowed_values_sql(column: Column[Any], table: str = "") -> str:
             return f"({' OR '.join(conditions)})"
         case Choice() as choice:
             return f"{name} IN ({_literals(choice.texts.values())})"
-        case Scopes():
+        case Scopes():  # the texts of all sets of scopes
             texts = [
                 scopes_text(subset)
                 for size in range(len(Scope) + 1)

@@ -451,8 +451,8 @@ def _database_url(target: str) -> URL:
     if backend in ("postgres", "postgresql"):
         # With an unescaped @ or / in the password, the end of the password would be taken for the
         # host or the database, and be shown. A sound URL has one @ behind the user, or none.
-        sound_count = 0 if url.username is None else 1
-        if target.count("@") != sound_count:
+        expected_ats = 0 if url.username is None else 1
+        if target.count("@") != expected_ats:
             raise StoreError(_UNREADABLE_URL)
         return url.set(drivername="postgresql+psycopg")
     if backend != "sqlite":
@@ -804,7 +804,7 @@ def _damaged_pages_or_values(connection: Connection) -> list[str]:
     damage_by_sqlite = [f"damaged: {complaint}" for complaint in complaints]
     if not all(complaint.startswith(_COLUMN_COMPLAINTS) for complaint in complaints):
         return damage_by_sqlite
-    # SQLite has complained about values at most, and does not say in which row they are.
+    # All complaints are about values, and SQLite does not say in which rows these are.
     forbidden_values: list[str] = []
     for table in schema.metadata.sorted_tables:
         forbidden_values += _forbidden_values(connection, table, *table.columns)
@@ -864,7 +864,7 @@ def _dangling_references(connection: Connection) -> Iterator[str]:
 
 
 def _damaged_records(connection: Connection) -> Iterator[str]:
-    """Report records that cannot be unpacked, each with its game."""
+    """Yield a line for each record that cannot be unpacked, with its game."""
     games = schema.games.c
     query = select(games.seq, games.game_id, type_coerce(games.record, LargeBinary))
     rows = connection.execute(query.execution_options(yield_per=500))

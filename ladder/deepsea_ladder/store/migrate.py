@@ -49,7 +49,7 @@ def revision(connection: Connection) -> str | None:
     if revisions:
         tables.remove(_REVISIONS)
     has_tables_of_ladder = not _TABLES_OF_LADDERS_ONLY.isdisjoint(tables)
-    is_ladder = revisions and has_tables_of_ladder
+    is_ladder = bool(revisions) and has_tables_of_ladder
     if tables and not is_ladder:
         examples = ", ".join(sorted(tables)[:3])
         raise StoreError(f"it has tables that are no ladder's: {examples}")
@@ -151,7 +151,7 @@ def _known_revisions(config: Config) -> set[str]:
 
 def _copy_rows(source: Connection, target: Connection) -> None:
     """Copy every row of a ladder into the empty tables of another database."""
-    # Each table after those to which its rows refer.
+    # In an order in which rows are copied after those to which they refer in other tables.
     for table in schema.metadata.sorted_tables:
         # Rows may also refer to earlier rows of their own table, which have smaller keys.
         in_order = select(table).order_by(*table.primary_key)

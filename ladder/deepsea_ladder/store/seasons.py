@@ -158,7 +158,8 @@ class Seasons(StorePart):
     def set_deadline(self, name: str, until: int | None, actor: Actor) -> StoredSeason:
         """Set the time until which a season takes in bots, and return the season.
 
-        Raises `SeasonClosed`, or `SeasonError` for a time that is over and a tournament's season.
+        Raises `SeasonClosed` for a closed season, and `SeasonError` for a tournament's season and
+        for a time that is over.
 
         until  in milliseconds since 1970; None removes the deadline, so that the season takes in
                bots until it is closed
@@ -253,7 +254,7 @@ class Seasons(StorePart):
         """Pause or resume a season: while it is paused, no games of it are started.
 
         Games that are being played go on and count. Nothing happens if the season is in that state
-        already. Raises `SeasonClosed`.
+        already. Raises `SeasonClosed` for a closed season.
         """
         table = schema.seasons
         with self._database.write() as connection:
