@@ -108,7 +108,7 @@ class Player:
         raise WireError(f"a fault at request {message.request_id}, which no game has open")
 
     def _answer(self, requests: Sequence[pb.DecisionRequest], arrived: float) -> pb.PlayRequest:
-        """Ask the bots for the decisions that one message requests; return the message of answers.
+        """Return the message with the bots' answers to the requests of one message.
 
         arrived  time at which the message arrived: the clocks of all its requests began then
         """

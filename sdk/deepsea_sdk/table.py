@@ -229,7 +229,7 @@ class _LocalPlayer:
         """
         if self.crash is not None:
             return None
-        self.on_seat(self.seat)
+        self.on_seat(self.seat)  # tells the caller of the game whose code runs now
         try:
             return method(*arguments)
         except SystemExit as error:
@@ -423,9 +423,10 @@ class RefereedGame:
         return report
 
     def repeat(self, decision: Decision) -> None:
-        """Play a decision of a recorded game, with its fault and the time that it took, if any.
+        """Play a decision of a recorded game, with the fault and the time in its record.
 
-        Raise RulesError if the action is not legal in this position.
+        `came` is what a bot at fault did instead. Raise RulesError if the action is not legal in
+        this position.
         """
         self.game.decide(decision.action, us=decision.us, fault=decision.fault, came=decision.came)
         self._spend(decision.seat, decision.us)

@@ -257,6 +257,7 @@ class _Round(EvaluationPolicy):
         while self.is_over.mean() < _ENOUGH_ENDED:
             turn = batch.turn()
             batch.declare(turn, self)  # calls `pick_options`, which stores the movers' positions
+            # In some games another position becomes an example, too, of a seat drawn from all.
             sampled_games = np.flatnonzero(self.rng.random(batch.games, F32) < _OTHERS)
             self._store_random_seats(sampled_games)
             batch.move(turn, dice(batch, turn))
@@ -542,9 +543,9 @@ def _all_arrays(progress: Progress) -> list[Array]:
 
 
 def _json_settings(settings: Settings) -> dict[str, Any]:
-    """Return the settings and the version of the net's inputs, as JSON stores them.
+    """Return the settings, and the version of the net's inputs, in the form that JSON gives back.
 
-    They can be compared with the settings in a file: tuples, for example, are lists.
+    Tuples are lists, for example. So they can be compared with settings that were read from a file.
     """
     data: dict[str, Any] = json.loads(json.dumps({"inputs": VERSION, **asdict(settings)}))
     return data

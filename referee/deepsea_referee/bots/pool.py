@@ -329,7 +329,7 @@ class BotPool:
         return slot.games <= 1 and not self._has_files(slot)
 
     def _has_files(self, slot: _Slot) -> bool:
-        """Return True if the files of the slot's bot are there, or belong to no copy of the pool.
+        """Return False if the bot in the slot plays a copy of its files and the copy was removed.
 
         The system may clean up its temporary files in a long match. Only the manifest is looked
         for: it is read once, so it is among the first to be removed.
@@ -364,7 +364,7 @@ class BotPool:
         )
         slot.process = process
         try:
-            async with self._starts:
+            async with self._starts:  # limits how many bots start at once
                 await process.start(self._sockets / f"{slot.number}-{slot.start}")
         except RefereeError as error:
             process.troubled = True
@@ -394,8 +394,8 @@ class BotPool:
     def _add_log(self, slot: _Slot, process: BotProcess) -> None:
         """Add the output of a stopped process to `logs`.
 
-        Texts are stored for processes with faults only, and for the first few of these of each bot.
-        A process whose output is in a file is listed in any case.
+        The text is stored only if the bot was at fault, and for at most `logs_per_bot` processes of
+        a bot. A process whose output is in a file is listed even without a text.
         """
         logs_with_text = sum(1 for log in self.logs if log.bot == slot.number and log.text)
         stdout, stderr = "", ""

@@ -268,15 +268,7 @@ class BotProcess:
         at any time, and more than once.
         """
         if self._process is not None:
-            session, grace_us = self.session, self._hosting.grace_us
-            if grace_us and session.connected.done() and session.usable:
-                session.close("the match is over")
-                await self._wait_for_exit(grace_us)
-                await self._abort()
-            self._kill()
-            self._leave_turns()  # thaws the bot, so that it can exit
-            if self._unwatch is not None:  # still watched: `_on_exit` has not been called yet
-                await self._wait_for_exit(_KILL_LIMIT_US)
+            await self._end_program()
         server = self._server if self._lines is None else self._lines
         await server.stop()
         self._stop_watching()
@@ -287,6 +279,18 @@ class BotProcess:
             # In a thread: it may take a moment while other games' clocks run.
             await asyncio.to_thread(self._process.close)
         self._pulse.close()
+
+    async def _end_program(self) -> None:
+        """Let the program exit, abort it after the grace period, and then kill its process tree."""
+        session, grace_us = self.session, self._hosting.grace_us
+        if grace_us and session.connected.done() and session.usable:
+            session.close("the match is over")
+            await self._wait_for_exit(grace_us)
+            await self._abort()
+        self._kill()
+        self._leave_turns()  # thaws the bot, so that it can exit
+        if self._unwatch is not None:  # still watched: `_on_exit` has not been called yet
+            await self._wait_for_exit(_KILL_LIMIT_US)
 
     @property
     def off_turn(self) -> OffTurn:
@@ -333,7 +337,7 @@ class BotProcess:
     async def exit_text(self, when: str = "", *, with_last_error: bool = True) -> str:
         """Return how the process ended, such as "exited with status 1: ValueError: no unit".
 
-        A process that still runs may exit during the grace period; then the text is "still
+        A process that still runs gets the grace period to exit. If it does not, the text is "still
         running".
 
         when             a text to add to the exit status, such as " before connecting"

@@ -232,7 +232,7 @@ def bundle_for_ladder(text: str, name: str | None = None) -> BotBundle:
 
 
 def unpacked_bot(folder: Path, name: str) -> BotSpec:
-    """Return the bot that plays the files in a folder of the ladder, where it stands.
+    """Return the bot that plays from a folder of the ladder, without a copy of the files.
 
     The digest is that of the files as they are now. Raises BundleError if they are not a bot.
 

@@ -89,9 +89,10 @@ def free_descriptors() -> int:
 
 
 def _choose() -> System:
-    """Return the functions for this system: Linux's own, or the portable ones.
+    """Return the implementation for this operating system: the one for Linux, or the portable one.
 
-    Linux's need some functions of `os`; without these, the portable ones serve there, too.
+    Some builds of Python for Linux lack functions of `os` that the former needs. They get the
+    portable one, too.
     """
     if sys.platform == "linux" and all(hasattr(os, name) for name in _LINUX_FUNCTIONS):
         from deepsea_referee.system.linux import LinuxSystem

@@ -276,7 +276,7 @@ class PlainBotProcess(IsolatedProcess):
             self._group_ended = was_reaped
 
     def cpu_us(self) -> int:
-        """Return the CPU time that the bot's first process has used; its last value after the exit.
+        """Return the CPU time of the bot's first process; after its exit, the last known value.
 
         Other processes of the bot are not counted: to find them takes longer than a decision.
         """

@@ -133,15 +133,16 @@ NOTHING_LAID: frozenset[Unit] = frozenset()
 def units_to_wire(
     units: Sequence[Unit], laid: frozenset[Unit] = NOTHING_LAID, first: int = FIRST_STACK
 ) -> tuple[bytes, list[bytes]]:
-    """Return the numbers of units, one byte each, and the stacks among the units.
+    """Return the numbers of units, one byte each, and each stack among them as a `pb.Stack`.
 
-    The stacks are bytes of `pb.Stack`, in the order of their numbers.
+    A blank has the number 0, and a chip its own. Stacks are numbered in their order, from `first`.
 
     laid   units that a stranded diver laid down: they are stacks even with a single chip
     first  the number of the first of these stacks in its message
     """
     if not laid:
-        try:  # at first as if there were no stacks, which is the usual case and fast
+        # Usually there is no stack: then the numbers only have to be looked up, which is fast.
+        try:
             return bytes([*map(_NUMBER_OF_SINGLE.__getitem__, units)]), []
         except KeyError:
             pass  # there is a stack among the units
@@ -152,7 +153,7 @@ def units_to_wire(
             numbers.append(first + len(stacks))
             stacks.append(_stack(unit, unit in laid))
         else:
-            numbers.append(unit[0] if unit else 0)  # a single chip, or 0 for a blank
+            numbers.append(unit[0] if unit else 0)
     return bytes(numbers), stacks
 
 

@@ -563,7 +563,7 @@ _READERS: dict[str, Callable[[View, pb.View], None]] = {
 
 
 def _diver_of(diver: pb.Diver, stacks: tuple[Unit, ...]) -> _Diver:
-    """Return a diver's entries of `View`, in the order of `_Diver`.
+    """Return a diver of a message as the values that a view has for it, in the order of `_Diver`.
 
     stacks  the stacks of the view's message
     """
