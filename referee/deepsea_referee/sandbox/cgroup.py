@@ -245,7 +245,7 @@ def _try_to_enable_controllers(folder: Path) -> str:
     try:
         _enable_controllers(folder)
     except OSError as error:
-        # Without an errno, it is from `delegation.make_room`: "not the referee's alone".
+        # An error without an errno is from `delegation.make_room`: "not the referee's alone: ...".
         return f"{folder} is {error}" if error.errno is None else str(error)
     return ""
 

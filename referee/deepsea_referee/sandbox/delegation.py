@@ -76,9 +76,9 @@ def refusal(group: Path, point: Path, read: ReadProperties | None = None) -> str
 def unit_of(group: Path, point: Path) -> Unit | None:
     """Return the systemd unit to which a group belongs, by its path.
 
-    The unit is the first service or scope on the path. Only the service of a user's manager
-    (user@1000.service) is passed over if more follows, since that manager has units of its own.
-    Return None if there is no unit, as for a slice.
+    The unit is the first service or scope on the path. But a user's manager (user@1000.service) has
+    units of its own: below it, the next service or scope is the unit. Return None if the group
+    belongs to no unit of these kinds, as a slice.
 
     point  the mount point of the group's file system
     """

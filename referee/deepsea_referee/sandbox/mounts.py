@@ -97,7 +97,7 @@ def _private_files(shown: Sequence[Mount]) -> Iterator[Path]:
     """Yield the files within the mounts that are private by their names, see PRIVATE.
 
     They are searched at any depth in a bot's folder, and only at the top of other folders. The
-    system has none.
+    system's folders are not searched.
     """
     for mount in shown:
         if not mount.source.is_dir() or mount.is_system:

@@ -180,9 +180,10 @@ class TreeActivity:
         """The CPU time of each process of the tree at the last call; -1 if it was not read."""
 
     def tree_if_active(self, root: int) -> list[int]:
-        """Return a process and its descendants, or an empty list if the tree cannot have changed.
+        """Return a process and its descendants, or an empty list if nothing can have changed.
 
-        That is the case if none of them has used CPU time since the last call.
+        That is so if no process of the tree has used CPU time since the last call: then none has
+        started another one.
         """
         cpu_ns_of = {}
         for pid in self._last_cpu_ns:

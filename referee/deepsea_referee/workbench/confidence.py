@@ -142,7 +142,7 @@ class ConfidenceSequence:
         # The bet is chosen before x is counted: the proof needs bets from earlier observations.
         self._place_bets(x, self._next_bet())
         self._sum += x
-        # As if there had been one observation of 0.5 before.
+        # The mean as if there had been one observation of 0.5 before.
         mean = (0.5 + self._sum) / (self.count + 1)
         self._squares += (x - mean) ** 2
 
@@ -292,7 +292,7 @@ class _Gambler:
         """Add an observation to the mean and the variance, on which later bets depend."""
         self._count += 1
         self._sum += observation
-        # As if there had been one observation of 0.5 before.
+        # The mean as if there had been one observation of 0.5 before.
         mean = (0.5 + self._sum) / (self._count + 1)
         self._squares += (observation - mean) ** 2
 
@@ -392,7 +392,7 @@ def difference(first: Mean, second: Mean) -> Mean:
     """
     variance_1, variance_2 = first.error**2, second.error**2
     variance = variance_1 + variance_2
-    if not variance:
+    if not variance:  # Welch's formula would divide by 0
         return Mean(first.mean - second.mean, 0.0, first.degrees + second.degrees)
     degrees = variance**2 / (variance_1**2 / first.degrees + variance_2**2 / second.degrees)
     return Mean(first.mean - second.mean, math.sqrt(variance), degrees)

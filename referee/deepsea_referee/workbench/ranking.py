@@ -252,8 +252,9 @@ class RankSettings(GroupSettings):
     def line_up(self, game: int) -> tuple[int, ...]:
         """Return the bot in each seat of a game, by the number of the game from 0.
 
-        In each round, the bots are in a circle in random order. A game has as many neighbours as
-        seats, and the next game begins one place further, so that every bot has each seat once.
+        In each round, the bots stand in a circle in random order. As many neighbours as there are
+        seats play a game. The next game begins one bot further along the circle, so that every bot
+        has each seat once.
         """
         round_number, start = divmod(game, self.size)
         random_stream = Stream(self.seed, f"rank/{round_number}")

@@ -103,8 +103,8 @@ class Replay:
             seen_events = len(game.events)
             time_left = refereed.time_left(self.seat)
             refereed.repeat(decision)
-            bank_us = refereed.time_left(self.seat).bank_us
-            yield ReplayedDecision(number, view, events, time_left, decision, bank_us)
+            bank_after_us = refereed.time_left(self.seat).bank_us
+            yield ReplayedDecision(number, view, events, time_left, decision, bank_after_us)
         self._last_events = self.game.events_for(self.seat, seen_events)
 
     def feed(
