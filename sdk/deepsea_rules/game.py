@@ -472,10 +472,7 @@ def _read(form: Any, value: Any, name: str) -> Any:
     if isinstance(form, dict):
         return _read_object(form, value, name)
     if form is Fault:
-        if _read(str, value, name) not in [*Fault]:
-            faults = ", ".join(Fault)
-            raise InvalidRecord(f"{name} is {quoted(value)}, no fault; there are {faults}")
-        return Fault(value)
+        return _read_fault(_read(str, value, name), name)
     if form in _TYPES_IN_WORDS:  # a plain type, and the value has another one
         raise InvalidRecord(f"{name} is {quoted(value)}, not {_TYPES_IN_WORDS[form]}")
     if isinstance(form, type):  # a named tuple
@@ -484,6 +481,14 @@ def _read(form: Any, value: Any, name: str) -> Any:
     if isinstance(form, UnionType):
         return None if value is None else _read(inner_form, value, name)
     return _read_list(inner_form, value, name)
+
+
+def _read_fault(text: str, name: str) -> Fault:
+    """Return the fault with this name. Raise `InvalidRecord` if there is no such fault."""
+    if text not in [*Fault]:
+        faults = ", ".join(Fault)
+        raise InvalidRecord(f"{name} is {quoted(text)}, no fault; there are {faults}")
+    return Fault(text)
 
 
 def _read_list(form: Any, value: Any, name: str) -> tuple[Any, ...]:

@@ -111,7 +111,7 @@ class RuleSet:
 
     @classmethod
     def from_options(cls, name: str, options: Mapping[str, Any]) -> Self:
-        """Return the rule set with this name and these options, which must be all that there are.
+        """Return the rule set with this name and these options. Every option must be given.
 
         Raise `InvalidRules` for an unknown or missing one.
         """

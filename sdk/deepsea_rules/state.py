@@ -157,8 +157,8 @@ class UncheckedMoves(Position):
     def _refuse_entry(self) -> bool:
         """Return True if the diver to move, which has reached the submarine, may not enter.
 
-        By some rules a diver that comes without cargo is then barred for the rest of the dive, even
-        if it has cargo later.
+        Without cargo it may not, unless the rules allow it. Some rules also bar such a diver for
+        the rest of the dive, even if it has cargo later: this is stored here.
         """
         if self.rules.home_empty_handed == "allowed":
             return False
@@ -490,18 +490,23 @@ def why_illegal(position: Position, action: str) -> str:
 def why_outside(
     rules: RuleSet, origin: int, others: Container[int], steps: int, *, has_treasure: bool
 ) -> str | None:
-    """Return the rule that kept a homeward diver outside; None if it was too far away to board.
+    """Return the rule that kept a homeward diver outside the submarine, in words.
+
+    None if no rule did: the diver was too far away.
 
     origin        its place before the move
     others        the places of the other divers
     steps         the sum of its dice, less its load
     has_treasure  True if it carries a unit
     """
+    if rules.home_empty_handed != "barred":
+        return None  # these rules let every diver enter
     # Spaces of other divers are skipped. One step more than the free spaces leads into the
     # submarine.
     free_spaces = sum(space not in others for space in range(1, origin))
-    if rules.home_empty_handed != "barred" or steps <= free_spaces:
+    if steps <= free_spaces:
         return None
+    # A diver with treasure is only kept outside if it came without any before, in this dive.
     return OUT_FOR_THIS_DIVE if has_treasure else NO_TREASURE_NO_ENTRY
 
 

@@ -321,7 +321,7 @@ class Batch:
         """
         # Each row of `_counts`, [6, games], is a counter of the games.
         self.dive, self.air, self.quiet_turns, self.out, self.breath, self.last = self._counts
-        # Each row of `_divers`, [5, games, seats], is a number or a mark of the divers.
+        # Each row of `_divers`, [5, games, seats], is a number of each diver, or 0 or 1 for a bool.
         diver_rows = self._divers.reshape(5, self.games * self.players)
         self.place, self.load, self.home_rank = diver_rows[:3]
         self.homeward, self.barred = diver_rows[3].view(bool), diver_rows[4].view(bool)
@@ -619,6 +619,7 @@ class Batch:
         """
         games = turn.games
         # Both branches do the same. The first one, for all games, is faster without their numbers.
+        # The index of `_next_seats` is `homes`, 8 × the bits of the seats at home, plus the seat.
         if games is None:
             over = np.flatnonzero((self.air <= 0) | (self.quiet_turns >= self.out))
             self.to_move = self._next_seats.take(self.homes + self.to_move)

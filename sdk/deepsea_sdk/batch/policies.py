@@ -103,7 +103,8 @@ def first_of_name(batch: Batch, turn: Turn) -> Array:
     """
     # Both arrays are [SLOTS, divers], because numpy compares numbers that lie side by side faster.
     names = np.ascontiguousarray(batch.cargo.take(turn.diver, axis=0).T & batch.name_bits)
-    is_first = np.ascontiguousarray(BELOW[turn.load].T)  # True for each slot with a unit, so far
+    # True for each slot with a unit; below, slots with the name of an earlier one become False.
+    is_first = np.ascontiguousarray(BELOW[turn.load].T)
     for slot in range(1, int(turn.load.max(initial=0))):
         for earlier_names in names[:slot]:
             is_first[slot] &= names[slot] != earlier_names
@@ -113,13 +114,14 @@ def first_of_name(batch: Batch, turn: Turn) -> Array:
 def _chances_to_come_home(breath_and_air: Array, load_and_place: Array) -> Array:
     """Return each diver's chance to come home before the air is used up.
 
-    One row is one diver. The two arguments are parts of the index of the flat `_HOME_CHANCES`.
+    One row is one diver. The chance depends on its load, its distance from the submarine and the
+    turns that are left. The index of the flat table of chances is the sum of a part for each.
 
-    breath_and_air  [divers] breath × PER_BREATH + air, by which `_TURNS_OFFSET` gives the part for
-                    the turns that are left
-    load_and_place  [divers] load × _PER_LOAD + distance from the submarine
+    breath_and_air  [divers] breath × PER_BREATH + air, which decide how many turns are left
+    load_and_place  [divers] load × _PER_LOAD + distance, the parts for these two
     """
-    chances: Array = _HOME_CHANCES.take(load_and_place + _TURNS_OFFSET.take(breath_and_air))
+    turns_part = _TURNS_OFFSET.take(breath_and_air)
+    chances: Array = _HOME_CHANCES.take(load_and_place + turns_part)
     return chances
 
 
@@ -176,9 +178,9 @@ class SteadyPolicy(Policy):
     def take(self, batch: Batch, turn: Turn, units: Array) -> Array:
         """Return which divers take the unit on their space.
 
-        Expected points are the chance to come home, times the worth of the cargo. With cargo, a
-        diver takes the unit if it expects more with it than without it, times a constant. Without
-        cargo, it takes the unit if it expects at least a number of points.
+        Expected points are the chance to come home, times the worth of the cargo. A diver with
+        cargo takes the unit if it expects more points with it than without it times a constant. A
+        diver without cargo takes it if it expects at least a number of points.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
         # One row of all arrays is one diver. Packed units have twice their mean worth, which is a

@@ -189,6 +189,7 @@ class _RollOuts:
         """Play all games to the end of their last dive."""
         self._finish_turns(policy)
         while self.playing_count:
+            # Games that have ended play on unnoticed, which takes time if they are many.
             if self.playing_count < _LEAST_PLAYING * self.batch.games:
                 self._remove_ended_games()
             batch = self.batch

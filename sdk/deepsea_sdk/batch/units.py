@@ -143,14 +143,17 @@ def singles(by_chip: bool) -> Array:
 
 
 def name_bits(by_chip: bool) -> np.uint64:
-    """Return a mask of packed units: two units have the same name if they agree in its bits.
+    """Return a mask of the bits that tell the name of a packed unit.
 
-    A name tells the levels of a unit's chips in their order.
+    A name has the levels of a unit's chips in their order. Two units have the same name if they
+    agree in these bits.
     """
     # With `by_chip`, each chip has six bits: one that says that there is a chip, and five of its
     # id - 1. There are eight chips of a level, so the upper two of these five are the level.
-    # Otherwise all 22 bits are levels.
-    order = 0b111000_111000_111000 if by_chip else 2**22 - 1
+    level_bits_of_chips = 0b111000_111000_111000
+    all_order_bits = 2**22 - 1  # otherwise all 22 bits are levels
+    order = level_bits_of_chips if by_chip else all_order_bits
+    # Level 1 is 00, so the order of levels alone does not tell [1] from [11]: their worth does.
     return U64(order << 32) | WORTH_BITS
 
 
@@ -348,12 +351,13 @@ def _top_up(
     items   [items] those of all games, one game after another
     counts  [games] the number of items of each game
     """
-    is_new_space = length[:, None] < _SPACES
+    is_new_space = length[:, None] < _SPACES  # [games, WIDTH]
     # [games, WIDTH]: new piles have room for so many items, older ones for so many chips.
     room = np.where(is_new_space, PILE_ITEMS, older_rooms(trail))
-    first_item = counts.cumsum() - counts
+    first_item = counts.cumsum() - counts  # [games] the index of the game's first item
     # Lay the first item of all games, then the second one, and so on.
     for number in range(counts.max(initial=0)):
+        # One row of the arrays below is one game that has an item with this number.
         game = np.flatnonzero(counts > number)
         item = items[first_item[game] + number]
         space = (room[game] > 0).argmax(axis=1)  # the first space with room
@@ -369,7 +373,8 @@ def older_rooms(trail: Array) -> Array:
     These are the piles that stranded divers laid in earlier dives, at the end of the trail: after
     them comes no other unit. All other spaces have 0.
     """
-    is_laid = (trail & LAID) != 0
+    is_laid = (trail & LAID) != 0  # [games, WIDTH]
+    # [games]: the last space with a unit that no stranded diver laid; 0 if there is none
     last_other_unit = np.where((trail != 0) & ~is_laid, _SPACES, 0).max(axis=1)
     is_tail_pile = is_laid & (last_other_unit[:, None] < _SPACES)
     chip_counts = np.bitwise_count(trail & CHIP_BITS).astype(np.int64)

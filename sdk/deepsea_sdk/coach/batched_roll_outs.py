@@ -70,10 +70,12 @@ def _play_batch(requests: Sequence[Trials]) -> Iterator[Array]:
     dice: list[bytes] = []
     for trials in requests:
         digests = [trials.stream.digest(number) for number in trials.numbers]
-        # Trials are numbered through all requests; each has one deal and one list of dice.
-        trial_numbers = np.arange(len(dice), len(dice) + len(digests))
+        first_trial = len(dice)
         deals.append(_deals(trials, digests))
+        # The first bytes of a digest are for the deal: four for each draw of a value.
         dice += [dice_of(digest[4 * DRAWS :]) for digest in digests]
+        # Trials are numbered through all requests; each has one deal and one list of dice.
+        trial_numbers = np.arange(first_trial, len(dice))
         for state in trials.states:
             if _fits_batch(state, trials):
                 states.append(state)

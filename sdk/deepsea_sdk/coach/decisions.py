@@ -157,7 +157,7 @@ class _OpenJudgement:
             count=len(actions),
             scale=(view.players - 1) * ONE,
             chosen=actions.index(decision.action),
-            steps=[threshold for threshold, _ in MARKS],
+            thresholds=[threshold for threshold, _ in MARKS],
         )
 
     def trials(self, numbers: range) -> Trials:
@@ -244,16 +244,16 @@ class Effort:
 class Race:
     """A race of options: trials go on until it is clear how far the chosen one is behind the best.
 
-    count   the number of options
-    scale   the number of a trial that stands for a score of 1
-    chosen  the option whose distance from the best one is measured
-    steps   thresholds near which that distance is measured more exactly
+    count       the number of options
+    scale       the number of a trial that stands for a score of 1
+    chosen      the option whose distance from the best one is measured
+    thresholds  distances near which that distance is measured more exactly
     """
 
     count: int
     scale: int
     chosen: int
-    steps: Sequence[float] = ()
+    thresholds: Sequence[float] = ()
     scores: list[list[int]] = field(init=False)
     """The scores of the trials of each option."""
     running: list[int] = field(init=False)
@@ -303,9 +303,11 @@ class Race:
         rivals = [option for option in self.running if option != best]
         for option in rivals:
             gap = self.gap(best, option)
-            # `gap.error` is SURE standard errors, so these are more than BEHIND of them.
+            # More than BEHIND standard errors; `gap.error` is SURE of them.
             is_clearly_behind = gap.mean * SURE > BEHIND * gap.error
-            may_pass_threshold = any(abs(gap.mean - step) < gap.error for step in self.steps)
+            may_pass_threshold = any(
+                abs(gap.mean - threshold) < gap.error for threshold in self.thresholds
+            )
             if option == self.chosen and may_pass_threshold and gap.error > precision / 2:
                 self.settled = False
             elif is_clearly_behind:

@@ -549,10 +549,10 @@ class _BoundedSums:
     def add(self, event: _Event, later_games: Sequence[_LaterRoll] = ()) -> None:
         """Add the luck of an event to both sums, scaled down so that no sum can pass its bound.
 
-        The room below the bound is shared equally by this event and the later ones: each later game
-        has its part reserved.
+        The event may use the room that is left below the bound. If other games come to the same
+        roll later, it is shared equally with them, and their parts are reserved.
 
-        later_games  the games that come to the same roll later, with that roll
+        later_games  these games, each with the roll
         """
         # The second sum is kept with its sign changed, so both have an upper bound.
         for number, (move, largest_move) in enumerate(_lead_moves(event)):
@@ -636,12 +636,13 @@ class _Walk:
         if self.step.seat is not None:
             self._set_roll_keys(self.step, self.step.seat)
             return
+        # A reveal at the end of a dive comes after all rolls of the dive. Any other reveal shows
+        # chips to their owner, who has just come home with them: it belongs to the roll before it,
+        # so it keeps the sort key of that roll.
         state = self.step.before.state
         is_end_of_dive = state.dive > self.step.dive or state.phase in ("order", "over")
-        if is_end_of_dive:  # its reveal comes after all rolls of the dive
+        if is_end_of_dive:
             self.sort_key = self.step.dive, inf
-        # Any other reveal shows chips to their owner, who has just come home with them. It belongs
-        # to the roll before it, so it keeps the sort key of that roll.
 
     def _set_roll_keys(self, step: Step, seat: int) -> None:
         """Set `roll_key` and `sort_key` for a step in which this seat rolls.

@@ -58,7 +58,7 @@ def one_by_one(trials: Trials) -> Scores:
         luck = trials.stream.luck(number)
         values = trials.view.sample(luck).values
         by_state = []
-        # All states are played on with the same chip values and dice.
+        # All states are played on with the same chip values and dice, so that they can be compared.
         for position in trials.states:
             state = position.clone()
             state.values = values
