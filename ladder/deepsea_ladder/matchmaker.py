@@ -106,28 +106,28 @@ class Matchmaker:
         games any more, its meetings count as those of the current one, so that a new version does
         not meet the same opponents all over again.
         """
-        present_version = self._present_versions()
+        playing_version = self._playing_versions()
         meetings: Counter[tuple[int, int]] = Counter()
         for lineup in self._recent_lineups:
             members = sorted(
-                present_version[version] for version in lineup if version in present_version
+                playing_version[version] for version in lineup if version in playing_version
             )
             meetings.update(combinations(members, 2))
         return meetings
 
-    def _present_versions(self) -> dict[int, int]:
-        """Return for each version id the id of the version that gets its bot's games now.
+    def _playing_versions(self) -> dict[int, int]:
+        """Return for each version id the id of the version that gets games in its place now.
 
-        That is the version itself, or its bot's current one. A version whose bot gets no games is
-        left out.
+        That is the version itself if it still gets games, else its bot's current one. A version
+        whose bot gets no games is left out.
         """
-        present_version = {entry.version.id: entry.version.id for entry in self._playing}
+        playing_version = {entry.version.id: entry.version.id for entry in self._playing}
         current_version_of_bot = {}
         for entry in self._playing:
             if entry.is_current:
                 bot, _ = self._bot_and_author[entry.version.id]
                 current_version_of_bot[bot] = entry.version.id
         for version, (bot, _) in self._bot_and_author.items():
-            if version not in present_version and bot in current_version_of_bot:
-                present_version[version] = current_version_of_bot[bot]
-        return present_version
+            if version not in playing_version and bot in current_version_of_bot:
+                playing_version[version] = current_version_of_bot[bot]
+        return playing_version

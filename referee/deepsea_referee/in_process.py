@@ -262,9 +262,9 @@ class _Games:
         """
         players = []
         for bot, earlier_games in zip(line_up, self._meetings.begin(seed, line_up), strict=True):
-            imported = self._copies_of_bot[bot]
-            if earlier_games < len(imported):
-                players.append(imported[earlier_games])
+            copies_of_bot = self._copies_of_bot[bot]
+            if earlier_games < len(copies_of_bot):
+                players.append(copies_of_bot[earlier_games])
             else:
                 players.append(self._import_copy(bot))
         return players

@@ -103,7 +103,7 @@ class PersonSeat:
         """Ask the person for the pending decision of the game, and return the request's id at once.
 
         A thread waits for the person; the event loop calls `on_answer` later. The message `request`
-        is not read: it has the view and the events that are taken from the game here.
+        is not read, since the view and the events in it are taken from the game instead.
         """
         view = self._game.view(self._seat)
         events = self._game.events_for(self._seat, self._seen_events)

@@ -233,7 +233,7 @@ class _GameLoop:
                 seat.send(wire.start_message(self._refereed.game_info(number)))
             self._ask_next()
         except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
-            self._void(error)
+            self._void_game(error)
 
     def _ask_next(self) -> None:
         """Send the request for the next decision to its seat, or end the game if there is none."""
@@ -273,7 +273,7 @@ class _GameLoop:
                 self._seats[question.seat].send(wire.fault_message(notice))
             self._ask_next()
         except Exception as error:  # noqa: BLE001  (no exception here is a bot's fault)
-            self._void(error)
+            self._void_game(error)
 
     def _count_fault(self, question: Question, error: BotFault | RefereeError) -> FaultReport:
         """Count a fault instead of an answer, and return its report; raise an error of the referee.
@@ -308,7 +308,7 @@ class _GameLoop:
             seat.send(message_after[sent])
         self.over.set_result(None)
 
-    def _void(self, error: Exception) -> None:
+    def _void_game(self, error: Exception) -> None:
         """Void the game because of an error: notify every seat, and set the error in `over`."""
         for seat in self._seats:
             seat.send(wire.void_message(self._refereed.shown_id))

@@ -346,10 +346,10 @@ def notes_beside(record: Path) -> dict[int, Note]:
 
 
 def bots_beside(record: Path) -> dict[str, str]:
-    """Return how the bots of a recorded game were named on the command line, by their digests.
+    """Return the command-line argument of each bot of a recorded game, by the bot's digest.
 
-    Such an argument finds the bot's program again. The arguments are read from the file beside the
-    record; without such a file there are none. A bot that no argument can name is left out. Raises
+    The argument tells where the bot's program is. All are read from the file beside the record;
+    without such a file there are none. A bot that no argument can name is left out. Raises
     UserError if the file cannot be read or is damaged.
     """
     path = record.with_name(BOTS)

@@ -239,7 +239,7 @@ class Session:
     def _final_outcome(self, us: int) -> BotFault | RefereeError:
         """Return the outcome of a request that has no answer because the session has ended.
 
-        us  the time that the request has taken, which the report of a bot's fault has
+        us  the time that the request has taken, for the report of a bot's fault
         """
         end = self._end
         assert end is not None
@@ -269,7 +269,7 @@ class Session:
         """
         self._reader = asyncio.current_task()
         self.connected.set_result(None)
-        self._rest()
+        self._allow_freezing()
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._guarded(self._write(transport)))
             await self._guarded(self._read(transport))
@@ -395,7 +395,7 @@ class Session:
         message, requests = self._outbox.take()
         if self.pauses.frozen:
             self._resume()
-            self._rest()  # it may be frozen again later if the message has no request
+            self._allow_freezing()  # it may be frozen again later if the message has no request
         now_us = self._clock.now_us()
         if requests:
             last_id, _ = requests[-1]
@@ -404,7 +404,7 @@ class Session:
             if first_id <= self._timed_id:
                 # The clock of the first request runs already, since the write before this one.
                 requests = [request for request in requests if request[0] > self._timed_id]
-            self._start(requests, now_us)
+            self._start_clocks(requests, now_us)
         self._write_deadline_us = now_us + self._write_limit_us + 1
         self._alarm.ring_by(self._write_deadline_us)
         if self._outbox:
@@ -412,9 +412,9 @@ class Session:
         return message
 
     def _advance(self) -> None:
-        """Wake the writer if the bot may get the next message; the bot must not work on a request.
+        """Wake the writer for the next message of the outbox, unless the bot works on a request.
 
-        While it does, further messages wait, and the clocks of their requests do not run.
+        While it does, the messages wait, and the clocks of their requests do not run.
         """
         if not self.timer.is_idle:
             return
@@ -425,9 +425,9 @@ class Session:
         # or a bot could compute without being charged by not reading the message.
         request = self._outbox.first_after(self._timed_id)
         if request is not None:
-            self._start([request], self._clock.now_us())
+            self._start_clocks([request], self._clock.now_us())
 
-    def _start(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
+    def _start_clocks(self, requests: list[tuple[int, TimeLeft]], now_us: int) -> None:
         """Start the clocks of requests, if there are any, and set the alarm for their first check.
 
         requests  the id, and the budget and bank, of each
@@ -441,7 +441,7 @@ class Session:
             if self.timer.due_us is not None:
                 self._alarm.ring_by(self.timer.due_us)
 
-    def _rest(self) -> None:
+    def _allow_freezing(self) -> None:
         """Allow the bot to be frozen if no request is open and no Goodbye is due."""
         if self._state == "resting":
             self.pauses.rest(self._clock.now_us())
@@ -500,7 +500,7 @@ class Session:
         on_answer = self._open.pop(request_id)
         if not self._open:
             self._change("last request over")
-        self._rest()
+        self._allow_freezing()
         if isinstance(end, Timeout):
             on_answer(_timeout(end))
         else:

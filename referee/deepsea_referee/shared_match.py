@@ -187,8 +187,8 @@ class _SharedMatch:
         """Let a free worker play the games of a share that have no result yet."""
         self.started += 1
         output = replace(self.settings.output, worker=self.started)
-        part = replace(self.settings, part=tuple(share.remaining), output=output)
-        task = self.pool.start(part, worker, self.needs)
+        settings = replace(self.settings, part=tuple(share.remaining), output=output)
+        task = self.pool.start(settings, worker, self.needs)
         self.playing[task] = share
 
     def _rounds(self, share_games: int | None) -> Iterator[list[_WorkerGames]]:
@@ -253,7 +253,7 @@ class _SharedMatch:
         match event:
             case TaskMessage(task, VoidGame() as void):
                 self._remove_from_share(task, void.game)
-                self._void(void)
+                self._count_void_game(void)
             case TaskMessage(task, (result, record)):
                 self._remove_from_share(task, result.game)
                 self.result.add(result, record.decisions)
@@ -301,14 +301,14 @@ class _SharedMatch:
             for number in in_progress:
                 del share.remaining[number]
                 reason = f"its worker ended ({ending})"
-                self._void(VoidGame(number + 1, self.settings.game_id(number), reason))
+                self._count_void_game(VoidGame(number + 1, self.settings.game_id(number), reason))
         if share.remaining:
             share.deaths += 1
             if share.deaths == DEATHS_IN_A_ROW:
                 raise RefereeError(f"workers exit before they have played a game ({ending})")
             self.waiting.append(share)
 
-    def _void(self, void: VoidGame) -> None:
+    def _count_void_game(self, void: VoidGame) -> None:
         """Count a void game, and call back."""
         _log.error("game %s is void: %s", void.game_id, void.reason)
         self.result.add_void(void)

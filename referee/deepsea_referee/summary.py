@@ -95,9 +95,10 @@ class FaultGroups:
         """
         if report.when != "absent":  # a bot that could not play in a game has no fault there
             self.count += 1
+        # Faults with the same key are counted together.
         key: tuple[object, ...] = (bot, report.fault, report.when, _cause(report))
         if key not in self._groups and len(self._groups) >= MOST_GROUPS:
-            key = key[:3]  # further faults are counted together, whatever their cause
+            key = key[:3]  # from now on without the cause, so that there are few more groups
         group = self._groups.setdefault(key, FaultGroup(bot, game, report))
         if game < group.game:
             group.game = game
