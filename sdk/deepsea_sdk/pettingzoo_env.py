@@ -182,7 +182,7 @@ class DeepSeaEnv(AECEnv[str, Observation, int]):
         for agent, score, points in zip(
             self.agents, placement_scores(result.placements), result.points, strict=True
         ):
-            self.rewards[agent] = 2 * score - 1
+            self.rewards[agent] = 2 * score - 1  # a score is from 0 to 1
             self.terminations[agent] = True
             self.infos[agent] = {"points": points}
 

@@ -257,7 +257,7 @@ class _Round(EvaluationPolicy):
         while self.is_over.mean() < _ENOUGH_ENDED:
             turn = batch.turn()
             batch.declare(turn, self)  # calls `pick_options`, which stores the movers' positions
-            # In some games another position becomes an example, too, of a seat drawn from all.
+            # In some of the games the position of a random seat becomes an example, too.
             sampled_games = np.flatnonzero(self.rng.random(batch.games, F32) < _OTHERS)
             self._store_random_seats(sampled_games)
             batch.move(turn, dice(batch, turn))
@@ -478,13 +478,14 @@ def _gradients(
 def lead_over_steady(settings: Settings, progress: Progress) -> tuple[float, float]:
     """Let the net play against `steady`, and return its mean lead with the margin of 95 %.
 
-    The lead is the difference of the mean placement scores. Each has half of the seats of a game,
-    chosen at random; of an odd number of seats the net has one less.
+    The lead is the difference of the mean placement scores. Each of the two has half of the seats
+    of a game, chosen at random; of an odd number of seats the net has one less.
     """
     rng = np.random.default_rng([settings.seed, progress.rounds, 1])
     players, games = settings.players, 2 * settings.games
     batch = Batch(preset(settings.rules[0]), players, games)
     open_random(batch, np.arange(games), rng)
+    # [games, seats]: in each game the numbers from 0 on in a random order
     random_order = rng.random((games, players)).argsort(axis=1)
     is_net = random_order < players // 2
     net = EvaluationPolicy(Net.of(weights_of(settings, progress)))

@@ -384,7 +384,7 @@ class BotPool:
         if process is None:
             return
         await process.stop()
-        self.off_turn[slot.number].add(process.off_turn)  # CPU time while it was not asked
+        self.off_turn[slot.number].add(process.off_turn)  # CPU time outside of turns
         if slot.start == 1:
             log = "\n".join(process.log())
             is_reported = process.troubled or process.aborted
