@@ -158,7 +158,7 @@ def _parameters(method: Method) -> list[dict[str, Any]]:
 def _parameter(
     name: str, location: str, schema: Mapping[str, Any], description: str = ""
 ) -> dict[str, Any]:
-    """Return an OpenAPI parameter; its location is path, query or header."""
+    """Return an OpenAPI parameter; its location is "path", "query" or "header"."""
     parameter = {"name": name, "in": location, "required": location != "query", "schema": schema}
     if description:
         parameter["description"] = description

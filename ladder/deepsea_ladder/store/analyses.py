@@ -192,7 +192,7 @@ class Analyses(TaskLine[AnalysisLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> AnalysisLease:
-        """Return the lease that `owner`, a runner, will get of a waiting analysis.
+        """Return the lease of a waiting analysis for `owner`, the runner that takes it.
 
         It has the record of the game. Raises one of the errors `UNREADABLE_TASK` if the stored rows
         are damaged.

@@ -710,13 +710,13 @@ def suspend_damaged(
 def _appearance_of_row(row: Row[Any]) -> Appearance:
     """Return how an attempt at a game ended for a bot, from a row of `_APPEARANCES`.
 
-    It has the bot's result, or says of a void game if the bot's own decision was due. Raises
-    `StoreDamaged` for a game in which the bot's seat is missing.
+    It has the bot's result. A void game has no result; `asked` tells if the game became void while
+    this bot's decision was due. Raises `StoreDamaged` if the row of the bot's seat is missing.
     """
     is_void = row.game is None
     if is_void:
         was_own_decision_due = row.void_seat == row.own_seat
-        return Appearance(None, asked=was_own_decision_due)
+        return Appearance(result=None, asked=was_own_decision_due)
     if row.seq is None:
         raise StoreDamaged(f"table game_seats: seat {row.own_seat} of game {row.game} is missing")
     return Appearance(seat_result(row))

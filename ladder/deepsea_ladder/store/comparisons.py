@@ -189,7 +189,7 @@ class Comparisons(TaskLine[ComparisonLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> ComparisonLease:
-        """Return the lease that `owner`, a runner, will get of a waiting comparison.
+        """Return the lease of a waiting comparison for `owner`, the runner that takes it.
 
         The lease has the blocks that were played before, and the CPU time that may still be used.
         Raises one of the errors `UNREADABLE_TASK` if the stored rows are damaged.

@@ -208,7 +208,7 @@ class PersonGames(TaskLine[PersonGame]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> PersonGame:
-        """Return the lease that `owner`, a runner, will get of a waiting game."""
+        """Return the lease of a waiting game for `owner`, the runner that takes it."""
         row = connection.execute(
             _SELECT_PERSON_GAMES.where(_person_games.c.id == task.subject)
         ).one()

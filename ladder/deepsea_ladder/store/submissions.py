@@ -212,7 +212,7 @@ class Submissions(TaskLine[SubmissionLease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> SubmissionLease:
-        """Return the lease that `owner`, a runner, will get of a waiting submission."""
+        """Return the lease of a waiting submission for `owner`, the runner that takes it."""
         row = connection.execute(_SELECT_SUBMISSIONS.where(_submissions.c.id == task.subject)).one()
         return SubmissionLease(
             id=row.id,

@@ -558,7 +558,7 @@ class TaskLine(TaskQueue, Generic[_Lease]):
     def _read_lease(
         self, connection: Connection, task: Row[Any], owner: str, now_ms: int
     ) -> _Lease:
-        """Return the lease that `owner`, a runner, will get of a waiting task.
+        """Return the lease of a waiting task for `owner`, the runner that takes it.
 
         A subclass reads it from the kind's own table. Raises one of the errors `UNREADABLE_TASK` if
         the stored rows are damaged.
