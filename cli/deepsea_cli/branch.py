@@ -249,7 +249,8 @@ def debug(record: Path, bot: str | None, seat: str | None, at: int | None, show_
     decisions = changes = 0
     try:
         # The line of the program that decided is looked for only with --at, since it takes time.
-        for moment, action, note, line in replay.feed(player(), None if at is None else spec.home):
+        own_code = None if at is None else spec.own_code
+        for moment, action, note, line in replay.feed(player(), own_code):
             decisions += 1
             is_changed = action != moment.decision.action
             changes += is_changed

@@ -653,7 +653,7 @@ def _print_deciding_line(run: _Run, position: Deviation) -> None:
         return
     mine = run.settings.bots[0]
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the match has shown its output
-        line = deciding_line(record, position.decision, load(mine), mine.home)
+        line = deciding_line(record, position.decision, load(mine), mine.own_code)
     if line is not None:
         click.echo(fit(f"   decided by {line.in_words()}", width()))
 

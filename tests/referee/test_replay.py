@@ -163,3 +163,20 @@ def test_the_line_that_decided_is_known_while_the_bot_decides_so() -> None:
     assert deciding_line(record, number, Turned, home) is None
     assert deciding_line(record, number, Broken, home) is None
     assert deciding_line(record, number, Diary, home / "elsewhere") is None
+
+
+class Searching(Bot):
+    """Leaves the decision itself to the SDK, which calls this method."""
+
+    def search(self, view: View) -> str:
+        return view.legal[-1]
+
+
+def test_the_line_that_decided_is_not_one_of_the_sdk_beside_a_single_file() -> None:
+    record = play([Searching, Bot], seed="demo").record()
+    number = next(
+        n for n, one in enumerate(record.decisions) if one.seat == 0 and one.action == "take"
+    )
+    line = deciding_line(record, number, Searching, Path(__file__))
+    assert line is not None
+    assert (line.file, line.function) == (__file__, "Searching.search")

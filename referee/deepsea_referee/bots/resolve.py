@@ -105,11 +105,14 @@ class BotSpec:
         return f"{self.source}{self.parameters}"
 
     @property
+    def own_code(self) -> Path | None:
+        """The file or the folder with the author's own code; None if it is not known."""
+        return self.folder if self.source is None else self.source
+
+    @property
     def home(self) -> Path | None:
         """The folder of the author's own files; None if it is not known."""
-        if self.source is None:
-            return self.folder
-        return self.source.parent if self.single else self.source
+        return self.source.parent if self.source is not None and self.single else self.own_code
 
     def own_paths(self, text: str) -> str:
         """Replace the paths of the copy in a text, such as a traceback, by those of the author."""

@@ -108,7 +108,7 @@ class Replay:
         self._last_events = self.game.events_for(self.seat, seen_events)
 
     def feed(
-        self, bot: Bot, home: Path | None = None
+        self, bot: Bot, own_code: Path | None = None
     ) -> Iterator[tuple[ReplayedDecision, str, Note | None, BotLine | None]]:
         """Let a bot decide again in all positions of the seat, and yield what it does in each.
 
@@ -117,14 +117,14 @@ class Replay:
         its clock runs in real time, but the recorded actions are played. An illegal action is
         yielded like any other; other exceptions of the bot are not caught.
 
-        home  the folder of the bot's own files; None if the line is not wanted
+        own_code  the file or folder with the bot's own code; None if the line is not wanted
         """
         bot.on_game_start(self._finished.game_info(self.seat))
         for moment in self.moments():
             bot.clock = Clock.of(moment.time_left, now=monotonic, arrived=monotonic())
             for event in moment.events:
                 bot.on_event(event)
-            with _last_line(home) as lines:
+            with _last_line(own_code) as lines:
                 try:
                     action = bot.decide(moment.view)
                 except IllegalAnswer as error:
@@ -159,46 +159,47 @@ class BotLine(NamedTuple):
 
 
 def deciding_line(
-    record: GameRecord, number: int, bot: NewBot, home: Path | None
+    record: GameRecord, number: int, bot: NewBot, own_code: Path | None
 ) -> BotLine | None:
     """Find the line of a bot's program that made a decision of a recorded game.
 
     The bot plays its seat of the game again. Return None if the line is not known: the bot decides
     otherwise now, or it raises an exception.
 
-    number  the number of the decision, from 0
-    bot     makes the bot that played, which runs in this thread
-    home    the folder of the bot's own files; None if it is not known
+    number    the number of the decision, from 0
+    bot       makes the bot that played, which runs in this thread
+    own_code  the file or folder with the bot's own code; None if it is not known
     """
     decision = record.decisions[number]
     with suppress(Exception, SystemExit):  # the bot may raise anything
-        for moment, action, _note, line in Replay(record, decision.seat).feed(bot(), home):
+        for moment, action, _note, line in Replay(record, decision.seat).feed(bot(), own_code):
             if moment.number == number and action == decision.action:
                 return line
     return None
 
 
 @contextmanager
-def _last_line(home: Path | None) -> Iterator[list[BotLine]]:
+def _last_line(own_code: Path | None) -> Iterator[list[BotLine]]:
     """Trace the code in the `with` block, to learn which line of the bot's own files decided.
 
     Yields a list that contains at most one line, at the end of the block: the one from which a
     function of these files has returned last. The method that decides is that function, since it
-    returns after all functions that it calls. The list stays empty if `home` is None, or if a
+    returns after all functions that it calls. The list stays empty if `own_code` is None, or if a
     debugger traces this thread, which is not disturbed.
 
-    home  the folder of the bot's own files
+    own_code  the file or folder with the bot's own code
     """
     lines: list[BotLine] = []
-    if home is None or sys.gettrace() is not None:
+    if own_code is None or sys.gettrace() is not None:
         yield lines
         return
-    prefix_of_own_files = f"{home}{os.sep}"
+    own_path, prefix_of_own_files = str(own_code), f"{own_code}{os.sep}"
 
     # Python calls the first function at each call, and the function that it returns at all that
     # happens within that call, see sys.settrace.
     def trace_call(frame: FrameType, _event: str, _value: object) -> TraceFunction | None:
-        is_own_code = frame.f_code.co_filename.startswith(prefix_of_own_files)
+        file = frame.f_code.co_filename
+        is_own_code = file == own_path or file.startswith(prefix_of_own_files)
         return trace_return if is_own_code else None
 
     def trace_return(frame: FrameType, event: str, _value: object) -> TraceFunction:
