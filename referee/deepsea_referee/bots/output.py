@@ -442,9 +442,10 @@ def _as_traceback(lines: list[str]) -> list[str]:
     faulthandler, Python's own handler of crashes, writes the stack of each thread. Lines without
     such an abort are returned unchanged.
     """
-    abort_line = next((n for n, line in enumerate(lines) if line.startswith(_ABORTED)), None)
-    if abort_line is None:
+    abort_lines = [number for number, line in enumerate(lines) if line.startswith(_ABORTED)]
+    if not abort_lines:
         return lines
+    abort_line = abort_lines[0]
     start = _stack_of_bot(lines, abort_line)
     frame_lines: list[str] = []
     for line in itertools.takewhile(bool, lines[start + 1 :]):  # an empty line ends a stack

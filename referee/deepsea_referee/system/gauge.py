@@ -39,8 +39,8 @@ class BotGauge:
         The time for which the host denied the bot a CPU comes from the bot's control group.
         Without one, it is the time for which the bot's threads have waited for a CPU.
         """
-        # The referee's own waits are read first: this thread may wait for a CPU while it reads the
-        # others, and must not count that wait as one before this reading.
+        # The referee's own waits are read first. This thread may have to wait for a CPU while it
+        # reads the other counters, and that wait belongs to the time after this reading.
         referee_waited_us = self._referee_waits.add_reading(process_tree.threads([os.getpid()]))
         threads = self._process.threads()
         waited_us = self._bot_waits.add_reading(threads)
