@@ -214,7 +214,7 @@ def _seats_by_placement(ratings: Sequence[Rating], placements: Sequence[int]) ->
 
     Raises `RatingError` unless there are a valid rating and a valid placement for each seat.
     """
-    if not 2 <= len(ratings) == len(placements):
+    if len(ratings) != len(placements) or len(placements) < 2:
         raise RatingError(
             f"{len(placements)} placements and {len(ratings)} ratings are no game of two or more"
         )

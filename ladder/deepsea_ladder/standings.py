@@ -332,7 +332,7 @@ def _games_until(parameters: RatingParameters, rating: Rating, variance: float) 
     """
     if variance <= 0.0:
         return inf
-    precision_per_game = LEARNT / (parameters.beta * parameters.beta)
+    precision_per_game = LEARNT / (parameters.beta * parameters.beta)  # as it was measured
     # At this variance the drift of the skill adds as much as a game removes: it is the smallest.
     smallest_variance = parameters.tau / sqrt(precision_per_game)
     if variance <= smallest_variance:

@@ -56,10 +56,10 @@ _P = ParamSpec("_P")
 def refuse_match_folder(folder: Path) -> None:
     """Raise UserError if the folder has files of a match or a comparison already."""
     names = (path.name for path in folder.iterdir())
-    first = min(filter(_RESULT_FILES.fullmatch, names), default=None)
-    if first is not None:
+    first_file = min(filter(_RESULT_FILES.fullmatch, names), default=None)
+    if first_file is not None:
         raise UserError(
-            f"the folder {str(folder)!r} has files of an earlier match ({first}): "
+            f"the folder {str(folder)!r} has files of an earlier match ({first_file}): "
             "name another folder, or remove that one first"
         )
 

@@ -362,7 +362,8 @@ class MatchResult:
                 tally.drowned[dive] += lost_units[seat] > 0
         for report in result.faults:
             bot = result.seats[report.seat]
-            self._tallies[bot].faults += report.when != "absent"
+            if report.when != "absent":  # a bot that could not play in a game has no fault there
+                self._tallies[bot].faults += 1
             self.faults.add(result.game, bot, report)
         for forfeit in result.forfeits:
             bot = result.seats[forfeit.seat]

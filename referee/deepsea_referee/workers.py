@@ -510,8 +510,9 @@ def main(connection: Connection) -> None:
 def _portable(error: Exception) -> Exception:
     """Return an error that can be pickled, to be sent to another process, with the same message.
 
-    The error itself can be pickled if it is a UserError or OSError. Of a RefereeError its message
-    is sent. Any other error is unexpected, and is sent with its traceback.
+    A UserError or OSError can be pickled itself. Of any kind of RefereeError, and of
+    SandboxUnavailable, only the message is sent. Any other error is unexpected, and is sent with
+    its traceback.
     """
     if isinstance(error, UserError | OSError):
         return error
