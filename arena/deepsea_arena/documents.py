@@ -142,7 +142,7 @@ def read_json(kind: type[T], text: str | bytes | bytearray) -> T:
 
 
 def convert(kind: Any, value: object, *, strict: bool = True) -> Any:
-    """Return JSON data that was parsed already as a value of the type `kind`.
+    """Return a value of the type `kind`, such as a struct, from JSON data that was parsed already.
 
     strict  False also takes texts for numbers and booleans, as they are in an address
 

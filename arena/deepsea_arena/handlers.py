@@ -86,10 +86,23 @@ def _check(loop: TaskLoop[SubmissionLease], lease: SubmissionLease) -> None:
     except BundleError as error:
         refusal = SubmissionRefusal(str(error), _REMEDY)
     if refusal is not None:
-        refuse = partial(submissions.refuse, lease, refusal)
-        bot_fields = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
-        loop.retry(lambda: refuse(loop.took_ms(), **bot_fields))
+        _refuse(loop, lease, refusal, bundle)
     _report_check(loop, lease)
+
+
+def _refuse(
+    loop: TaskLoop[SubmissionLease],
+    lease: SubmissionLease,
+    refusal: SubmissionRefusal,
+    bundle: BotBundle | None,
+) -> None:
+    """Store that a submission is refused, with the name and the digest of its bot.
+
+    `bundle` is the bot, or None if it could not be read from the submission.
+    """
+    submissions = loop.store.submissions
+    bot_fields = {} if bundle is None else {"bot": bundle.name, "digest": bundle.digest}
+    loop.retry(lambda: submissions.refuse(lease, refusal, loop.took_ms(), **bot_fields))
 
 
 def _read_in_worker(

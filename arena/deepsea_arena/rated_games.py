@@ -340,7 +340,7 @@ class RunningBots:
 
     async def prepare(self, key: Hashable, make: StartPool) -> None:
         """Start a bot that will play soon, unless it runs, or descriptors are scarce."""
-        if key not in self._bots and not self._has_descriptors(starts=1):
+        if key not in self._bots and not self._has_descriptors(new_bots=1):
             return
         await self._running(key, make).pool.start_early(0)
 
@@ -406,13 +406,13 @@ class RunningBots:
                 return
             self._dismiss(key)
 
-    def _has_descriptors(self, starts: int) -> bool:
+    def _has_descriptors(self, new_bots: int) -> bool:
         """Return True if there are enough file descriptors to start this number of bots.
 
         Descriptors of bots that are ending count as free, since a start waits for them if it has
         to.
         """
-        needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (starts - len(self._ending))
+        needed = SPARE_DESCRIPTORS + DESCRIPTORS_OF_A_BOT * (new_bots - len(self._ending))
         return self._free_descriptors() >= needed
 
     async def _dismiss_longest_rested(self, playing_keys: Collection[Hashable]) -> bool:

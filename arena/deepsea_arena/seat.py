@@ -281,7 +281,7 @@ OWNER = "play"
 """The owner of the leases: no other program leases games on such a ladder."""
 LOOK_S = 1.0
 """Seconds between two looks for an answer, if no thread reports one before."""
-SETTLE_S = 1.0
+NEXT_QUESTION_S = 1.0
 """Longest wait, in seconds, for the next question after an answer was stored."""
 LEASE_S = 86_400.0
 """Duration of a lease: longer than bots play between two decisions of a person."""
@@ -339,7 +339,7 @@ class StoredPerson:
         self._fields: dict[str, Any] = {}
         """Fields of the seat's document that the store does not have."""
         self._events = 0
-        """Number of questions and ends of games so far; `settle` waits for the next one."""
+        """Number of questions and ends of games so far, for `wait_for_question`."""
         self._deciding = threading.Lock()
         """Held while a decision is awaited, and while the end of a game is stored."""
         self._changed = threading.Condition()
@@ -500,15 +500,15 @@ class StoredPerson:
             if is_next_game:
                 self._changed.wait_for(lambda: self.game_id != game_id or self._is_over, NEXT_S)
 
-    def settle(self) -> None:
+    def wait_for_question(self) -> None:
         """Wake the match after the page has stored an answer, and wait for its next question.
 
-        Return also when the game is over, and at the latest after `SETTLE_S` seconds.
+        Return also when the game is over, and at the latest after `NEXT_QUESTION_S` seconds.
         """
         with self._changed:
             events_before = self._events
             self._ring()
-            self._changed.wait_for(lambda: self._events != events_before, SETTLE_S)
+            self._changed.wait_for(lambda: self._events != events_before, NEXT_QUESTION_S)
 
     # ------------------------------------------------------------------------------------- private
 

@@ -145,7 +145,7 @@ class PersonGameMethods(LadderPart):
             game_id, decision_number, whole_action or picks, whole=is_whole
         )
         if host is not None and is_whole:
-            host.settle()  # so that the caller's next request finds the next question
+            host.wait_for_question()  # so that the caller's next request finds the next question
         return Done()
 
     @method("POST", "/play/{game_id}/leave")
@@ -156,7 +156,7 @@ class PersonGameMethods(LadderPart):
         if self.service.host is not None:
             # The game is played in this process, and goes on at once: the host waits a short time
             # for the next decision, so that the caller sees the game after it has changed.
-            self.service.host.settle()
+            self.service.host.wait_for_question()
         return Done()
 
     @method("GET", "/play/{game_id}/game")

@@ -64,7 +64,7 @@ class SeatHost(Protocol):
     def request(self, game_id: str, what: str) -> None:
         """Request a "hint" or the "next" game. Raises PersonGameError if neither can be had."""
 
-    def settle(self) -> None:
+    def wait_for_question(self) -> None:
         """Continue the game with the answers that are stored now, until the next question.
 
         Returns after a short time in any case.
