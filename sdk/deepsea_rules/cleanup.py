@@ -201,22 +201,25 @@ def stranded_items(state: Position) -> list[LaidItems]:
 
 
 def _pile_after(older_rooms: Sequence[int], pile: int, room: int, item: Unit) -> tuple[int, int]:
-    """Return the pile of the next item, and the room there, after this item is laid on `pile`.
+    """Return the pile that the next item goes to, and its room, after `item` is laid on `pile`.
 
-    Older piles, which come first, have room for a number of chips, and new ones for a number of
-    items.
+    Piles are numbered, the older ones first. The room of an older pile is a number of chips, that
+    of a new one is a number of items.
 
-    room  the room on `pile` before
+    older_rooms  the room of each older pile at first
+    room         the room of `pile` before
     """
     is_older_pile = pile < len(older_rooms)
     room -= len(item) if is_older_pile else 1
-    return (pile, room) if room > 0 else _first_pile_with_room(older_rooms, pile + 1)
+    if room > 0:
+        return pile, room
+    return _first_pile_with_room(older_rooms, pile + 1)
 
 
 def _first_pile_with_room(older_rooms: Sequence[int], pile: int) -> tuple[int, int]:
     """Return the first pile with room, from this one on, and its room.
 
-    Older piles may be full; the piles after them are new.
+    Older piles may be full; the piles after them are new, and have room for PILE_ITEMS items.
     """
     while pile < len(older_rooms):
         if older_rooms[pile] > 0:

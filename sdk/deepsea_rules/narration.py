@@ -194,9 +194,10 @@ class _Orders:
                 self._remaining.setdefault(decision.seat, deque()).append(decision.action)
 
     def next_step(self, state: GameState) -> Step:
-        """Return a step that plays the order of the seat to move: the next one that it decided.
+        """Return a step that plays the next order which the seat to move has decided.
 
-        A seat that has forfeited has decided none; it plays the default action, pick-up order.
+        The order is used up. A seat that has forfeited has decided none: it plays the default
+        action, pick-up order.
         """
         decided_orders = self._remaining.get(state.to_move)
         action = decided_orders.popleft() if decided_orders else state.legal_actions()[0]
@@ -266,7 +267,7 @@ class Story:
         if not goes_home:
             if origin > ABOARD and self._rules.turn_needs_treasure and not cargo:
                 yield NO_TREASURE_NO_TURN
-        elif not event["home"]:
+        elif not event["home"]:  # still on its way home, or kept outside the submarine
             others = {place for other, place in self._places.items() if other != seat}
             steps = sum(dice) - len(cargo)
             rule = why_outside(self._rules, origin, others, steps, has_treasure=bool(cargo))

@@ -324,19 +324,7 @@ def _banked_earlier(state: GameState, seat: int, written: Mapping[int, int]) -> 
 
 def _refuse_impossible(state: GameState) -> None:
     """Raise `InvalidPosition` if a position cannot occur in a game, or nobody could play it on."""
-    occupied_spaces = [place for place in state.place if place > ABOARD]
-    if len(set(occupied_spaces)) < len(occupied_spaces):
-        raise InvalidPosition("two divers stand on one space")
-    for seat, place in enumerate(state.place):
-        name = SEAT_LETTERS[seat]
-        if place >= len(state.trail):
-            raise InvalidPosition(
-                f"{name} stands on space {place}, but the trail has {len(state.trail) - 1}"
-            )
-        if place <= ABOARD and (state.cargo[seat] or state.homeward[seat] or state.barred[seat]):
-            raise InvalidPosition(f"{name} is in the submarine: no cargo, facing ^ or ! there")
-        if state.barred[seat] and state.rules.barred_release != "never_this_dive":
-            raise InvalidPosition(f"{name} is marked ! but these rules bar nobody for a whole dive")
+    _refuse_impossible_divers(state)
     if state.phase == "over":
         return
     mover, name = state.to_move, SEAT_LETTERS[state.to_move]
@@ -346,3 +334,21 @@ def _refuse_impossible(state: GameState) -> None:
         raise InvalidPosition(f"air {state.air} ends the dive, so no turn can begin")
     if state.phase == "order" and not has_choice(state, mover):
         raise InvalidPosition(f"{name} has no choice in how its cargo is laid")
+
+
+def _refuse_impossible_divers(state: GameState) -> None:
+    """Raise `InvalidPosition` if divers cannot be in these places, with this cargo and facing."""
+    occupied_spaces = [place for place in state.place if place > ABOARD]
+    if len(set(occupied_spaces)) < len(occupied_spaces):
+        raise InvalidPosition("two divers stand on one space")
+    for seat, place in enumerate(state.place):
+        name = SEAT_LETTERS[seat]
+        if place >= len(state.trail):
+            raise InvalidPosition(
+                f"{name} stands on space {place}, but the trail has {len(state.trail) - 1}"
+            )
+        is_like_at_start = not (state.cargo[seat] or state.homeward[seat] or state.barred[seat])
+        if place <= ABOARD and not is_like_at_start:  # in the submarine, or home
+            raise InvalidPosition(f"{name} is in the submarine: no cargo, facing ^ or ! there")
+        if state.barred[seat] and state.rules.barred_release != "never_this_dive":
+            raise InvalidPosition(f"{name} is marked ! but these rules bar nobody for a whole dive")

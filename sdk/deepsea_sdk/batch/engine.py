@@ -358,14 +358,15 @@ class Batch:
         wrong_seats = np.extract(is_no_seat, starter)
         if len(wrong_seats):
             raise ValueError(f"seat {wrong_seats[0]} cannot begin: there are {self.players} seats")
+        # `idle` counts the games that are over or were never begun; now these are neither.
         self.idle -= int(is_idle(self.dive[games]).sum())
-        self.trail[games] = self._singles
+        self.trail[games] = self._singles  # a single chip on each space
         self.values[games] = values
         self.drowned[games] = 0
         self.by_seat(self.bank)[games] = 0
         self.banked_earlier[games] = 0
         self.dive[games] = 1
-        self.last[games] = WIDTH - 1
+        self.last[games] = WIDTH - 1  # the last space of the trail; space 0 is the submarine
         self._begin_dive(games, starter)
 
     def _begin_dive(self, games: Array, starter: Array | int) -> None:
@@ -590,7 +591,8 @@ class Batch:
     def search(self, turn: Turn, policy: Policy) -> Array:
         """Let divers leave, take or drop, end the turn, and return the games whose dive is over."""
         units = self.units_here(turn)
-        # Rows of `turn`: divers on a unit may take it, others with cargo may drop some of it.
+        # Rows of `turn`, each one diver: those on a unit may take it, and those with cargo on a
+        # blank may drop a unit. `slots` has the slot in the cargo that each of the droppers drops.
         may_take = np.flatnonzero(units)
         may_drop = np.flatnonzero(self.may_drop(turn, units))
         takers = droppers = slots = _NOBODY

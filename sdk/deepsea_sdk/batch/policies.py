@@ -183,8 +183,8 @@ class SteadyPolicy(Policy):
         diver without cargo takes it if it expects at least a number of points.
         """
         breath_and_air, load_and_place = self._index_parts(batch, turn)
-        # One row of all arrays is one diver. Packed units have twice their mean worth, which is a
-        # whole number.
+        # Without the unit. One row of all arrays is one diver. Packed units have twice their mean
+        # worth, which is a whole number.
         twice_points = (batch.carried[turn.diver] >> WORTH_AT).view(np.int64)
         # The points that have to be passed to take the unit. Multiplied in place, because these
         # arrays are as long as the batch.
@@ -194,7 +194,7 @@ class SteadyPolicy(Policy):
         # `_first_unit` has a number for each dive, which is just below the one to be reached; and 4
         # entries later a 0 for divers with cargo.
         least_points += self._first_unit.take(batch.dive[turn.games] + np.int8(4) * (turn.load > 0))
-        # With the unit, the diver carries one unit more, and all together breathe for one more.
+        # With the unit: the diver carries one more, and all divers together breathe for one more.
         load_and_place += _PER_LOAD
         breath_and_air += PER_BREATH
         expected_points = _chances_to_come_home(breath_and_air, load_and_place)

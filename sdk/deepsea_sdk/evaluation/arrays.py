@@ -229,10 +229,10 @@ class EvaluationPolicy(Policy):
         return self.pick_options(batch, turn, values, inputs)
 
     def pick_options(self, batch: Batch, turn: Turn, values: Array, inputs: Array) -> Array:
-        """Return the best option of each diver; a training overrides it to vary the choices.
+        """Return the index of each diver's best option; a training overrides it to vary choices.
 
-        values  [options, games]
-        inputs  [options × games, INPUTS]
+        values  [options, divers] the value of the position to which each option leads
+        inputs  [options × divers, INPUTS] the net's inputs for these positions, option by option
         """
         best: Array = values.argmax(axis=0)
         return best

@@ -496,7 +496,8 @@ def _ahead(
 ) -> Number:
     """Return how sure it is that a seat with these points stays ahead of a rival, from -1 to 1.
 
-    It is a mean over both ends of the rival's way home.
+    It is a mean over the two cases that the rival drowns and that it comes home, weighted by their
+    chances.
 
     do      operations for plain numbers or for arrays
     chance  the chance that the rival brings its cargo home
