@@ -707,9 +707,10 @@ def test_a_run_waits_for_room_on_a_full_disk(
     watcher = Watcher(troubles=True)
     event.listen(Engine, "connect", limit)
     try:
-        with Store.open(str(store.database)) as store:
-            run(store, RunRequest(games=24), pool(fairly), watcher, stop)
-            assert store.ratings.differences(store.seasons.get("s1"), records=True) == []
+        with Store.open(str(store.database)) as limited:
+            run(limited, RunRequest(games=24), pool(fairly), watcher, stop)
+            season = limited.seasons.get("s1")
+            assert limited.ratings.differences(season, records=True) == []
     finally:
         if event.contains(Engine, "connect", limit):
             event.remove(Engine, "connect", limit)
