@@ -299,13 +299,12 @@ def _participants(
     if begun_season is not None:
         return plan_of(begun_season).bots
     active_bots = [bot for bot in store.bots.all() if bot.state is BotState.ACTIVE]
-    active_ids = [bot.current.id for bot in active_bots]
+    active_ids = dict.fromkeys(bot.current.id for bot in active_bots)  # in order, quick to look up
     season = find_season(store, request.season)
     if not season.settings.best_of_author:
         return tuple(active_ids)
-    active_id_set = set(active_ids)
     entries = store.ratings.entries(season, ())
-    best_entries = best_of_authors(entry for entry in entries if entry.version.id in active_id_set)
+    best_entries = best_of_authors(entry for entry in entries if entry.version.id in active_ids)
     return tuple(entry.version.id for entry in best_entries)
 
 

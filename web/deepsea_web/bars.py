@@ -346,7 +346,6 @@ def _draw_bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -
         if not count:
             continue
         width = (RIGHT - _BAR) * count / games
-        share = percent(count, games)
         shade = _shade(place, len(counts))
         drawing.rect(
             x,
@@ -356,13 +355,23 @@ def _draw_bar(drawing: Drawing, bot: BotFigures, seat: int, counts: list[int]) -
             f"place{shade} part",
             f"{bot.name}, seat {SEAT_LETTERS[seat]}: {_ordinal(place)} in {count} of {games} games",
         )
-        if width > _LABEL_WIDTH:
-            # A wide part is labelled "1st 40 %", a narrower one "40".
-            is_wide = width > 3 * _LABEL_WIDTH
-            label = f"{_ordinal(place)} {share}" if is_wide else share.removesuffix(" %")
+        label = _part_label(place, percent(count, games), width)
+        if label:
             drawing.text(x + width / 2, drawing.y + 11, label, f"on{shade}", anchor="middle")
         x += width
     drawing.y += _ROW
+
+
+def _part_label(place: int, share: str, width: float) -> str:
+    """Return the label of a part of a bar: "1st 40 %", or "40" if the part is narrow.
+
+    A part that is too narrow for any label gets "".
+    """
+    if width > 3 * _LABEL_WIDTH:
+        return f"{_ordinal(place)} {share}"
+    if width > _LABEL_WIDTH:
+        return share.removesuffix(" %")
+    return ""
 
 
 def _shade(place: int, seats: int) -> int:

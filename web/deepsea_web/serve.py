@@ -368,6 +368,20 @@ class RunnerProcess:
             _log.error("the runner cannot be started: %s; another try soon", error.strerror)
             self.ended.set()
 
+    async def _wait_for_end(self, process: asyncio.subprocess.Process) -> bool:
+        """Wait until the process ends, and return True if it has run for HEALTHY_S.
+
+        Log a warning about its end, unless it was to be stopped.
+        """
+        began_us = self._clock.now_us()
+        status = await process.wait()
+        self._process = None
+        was_healthy = self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000
+        self.ended.set()
+        if not self._stopping.is_set():
+            _log.warning("the runner has ended with status %d; another starts soon", status)
+        return was_healthy
+
     async def _restart_until_stopped(self) -> None:
         """Start the process again, after a pause, whenever it has ended, until `stop` or `kill`.
 
@@ -377,15 +391,9 @@ class RunnerProcess:
         pause_s = FIRST_PAUSE_S
         while True:
             if self._process is not None:  # else it could not be started
-                began_us = self._clock.now_us()
-                status = await self._process.wait()
-                self._process = None
-                was_healthy = self._clock.now_us() - began_us >= HEALTHY_S * 1_000_000
+                was_healthy = await self._wait_for_end(self._process)
                 if was_healthy:
                     pause_s = FIRST_PAUSE_S
-                self.ended.set()
-                if not self._stopping.is_set():
-                    _log.warning("the runner has ended with status %d; another starts soon", status)
             # Pause, but end the pause at once when the process is to be stopped.
             with suppress(TimeoutError):
                 async with time_limit(self._clock, pause_s * 1_000_000):
