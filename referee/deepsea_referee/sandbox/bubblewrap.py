@@ -356,8 +356,10 @@ class SandboxedProcess(IsolatedProcess):
 
         Return None if the bot was started, still runs, or was killed.
         """
-        if self._process.poll() is None or self._killed or self.over_limit():
+        if self._process.poll() is None or self._killed:
             return None
+        if self.over_limit() or self.out_of_memory():
+            return None  # the kernel may have killed bubblewrap, too
         self._read_status()
         # bubblewrap reports the bot's exit status if and only if the bot was started.
         was_started = b'"exit-code"' in self._status_text
