@@ -261,6 +261,8 @@ async def run(cell, names):
 
 terminal, sys.stdout, sys.stderr = sys.stdout, OutStream(), OutStream()
 asyncio.run(run(sys.argv[1], {}))
+# At the exit Python writes what a stream still holds only while that is sys.stdout.
+terminal.flush()
 """
 """Runs a cell as ipykernel does: compiled for a top-level `await`, in the thread of its event loop,
 and with streams that have neither a descriptor nor `buffer`."""

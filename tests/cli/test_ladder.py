@@ -653,7 +653,8 @@ def test_a_ladder_without_a_table_is_called_damaged(run: Run, played: Path) -> N
         connection.commit()
     done = run("ladder", "run", "--games", 1)
     assert (done.status, done.out) == (1, "")
-    assert "a table or a column of it is missing; restore a backup" in one_line(done.err)
+    # A line before it may say that this machine gives no control groups.
+    assert "a table or a column of it is missing; restore a backup" in done.err.splitlines()[-1]
 
 
 def test_the_course_of_a_rating_is_drawn_to_a_file(played: Path, run: Run, tmp_path: Path) -> None:
