@@ -7,7 +7,6 @@ bits; times are those of the database's clock, in milliseconds since 1970.
 
 from __future__ import annotations
 
-import hashlib
 from operator import attrgetter
 
 from sqlalchemy import (
@@ -38,7 +37,6 @@ from deepsea_ladder.store.columns import (
     Record,
     Scopes,
     StateOfKind,
-    allowed_values_sql,
     forbid_other_values,
 )
 from deepsea_rules.faults import Fault
@@ -582,22 +580,9 @@ def _condition_and_name(index: Index) -> tuple[bool, str]:
     return has_condition, str(index.name)
 
 
-def _digest() -> str:
-    """Return a short digest over all columns, their types and the values that they allow.
-
-    It is a part of the revision, so that each change of the tables gives another revision.
-    """
-    lines = [
-        f"{column}: {type(column.type).__name__} {column.nullable} {allowed_values_sql(column)}"
-        for table in metadata.tables.values()
-        for column in table.columns
-    ]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
-
-
-REVISION = f"0001_{_digest()}"
+REVISION = "r0001"
 """The revision of these tables.
 
-Before the first release, a ladder with other tables is refused. The first release sets "0001", and
-each later schema gets the next number and a script in `migrations/`.
+Tables that were released never change under the same revision: each later schema gets the next
+number and a script in `migrations/`.
 """

@@ -1,6 +1,6 @@
 BEGIN TRANSACTION;
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num));
-INSERT INTO "alembic_version" VALUES('0001_772773d8');
+INSERT INTO "alembic_version" VALUES('r0001');
 CREATE TABLE analyses (
 	id INTEGER NOT NULL, 
 	seq INTEGER, 
@@ -185,8 +185,8 @@ INSERT INTO "audit" VALUES(49,1803979972294,'enabled','hal','was disabled: by mi
 INSERT INTO "audit" VALUES(50,1803979972294,'author','','was called hal-senior',8,9,'','203.0.113.0/24');
 INSERT INTO "audit" VALUES(51,1803979972294,'author','','blocked',6,9,'','203.0.113.0/24');
 INSERT INTO "audit" VALUES(52,1803979972294,'author','','anonymised',7,9,'','203.0.113.0/24');
-INSERT INTO "audit" VALUES(53,1795799418890,'season','','may submit to season main until 2027-05-01 08:00 UTC',1,NULL,'machine','');
-INSERT INTO "audit" VALUES(54,1795799418903,'setting','submissions_per_day','7, was the default',NULL,NULL,'machine','');
+INSERT INTO "audit" VALUES(53,1795805981801,'season','','may submit to season main until 2027-05-01 08:00 UTC',1,NULL,'machine','');
+INSERT INTO "audit" VALUES(54,1795805981810,'setting','submissions_per_day','7, was the default',NULL,NULL,'machine','');
 CREATE TABLE authors (
 	id INTEGER NOT NULL, 
 	name TEXT NOT NULL, 

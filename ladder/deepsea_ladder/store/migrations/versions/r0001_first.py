@@ -5,9 +5,7 @@ Nothing is done here: a new ladder has the tables of schema.py, whatever their r
 
 from __future__ import annotations
 
-from deepsea_ladder.store.schema import REVISION
-
-revision = REVISION
+revision = "r0001"
 down_revision = None
 
 
