@@ -18,14 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, compress
 from math import hypot
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from deepsea_arena.analysis import GameAnalysis, steps_of
 from deepsea_referee.workbench.confidence import Mean, difference, holm, mean_of
 from deepsea_rules.game import RecordSeat
 from deepsea_rules.view import View, view_for
-from deepsea_sdk.coach.decisions import Estimate, Judgement
-from deepsea_sdk.policies import steady
+
+if TYPE_CHECKING:
+    from deepsea_arena.analysis import GameAnalysis
+    from deepsea_sdk.coach.decisions import Estimate, Judgement
 
 FEWEST = 5
 """Number of games in which a situation has to come up to be tested."""
@@ -412,6 +413,9 @@ def deviations_of(analysis: GameAnalysis) -> Iterator[Deviation]:
 
     They are those of all seats, in the order of the game.
     """
+    from deepsea_arena.analysis import steps_of  # loads the SDK
+    from deepsea_sdk.policies import steady
+
     judged_decisions = {decision.number: decision for decision in analysis.decisions}
     for step in steps_of(analysis.record):
         if step.decision not in judged_decisions or step.kind != "decision":
@@ -452,6 +456,8 @@ def _loss_against(judged: Judgement, policy_action: str) -> Estimate:
 
     It is below 0 if the action that was played is the better one.
     """
+    from deepsea_sdk.coach.decisions import Estimate  # loads the SDK
+
     scores = {option.action: option.score for option in judged.options}
     policy_score, played_score = scores[policy_action], scores[judged.played]
     lost = policy_score.mean - played_score.mean

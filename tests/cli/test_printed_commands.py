@@ -53,7 +53,7 @@ def packed(place: Path) -> str:
 
 
 def with_parameters(place: Path) -> str:
-    return f"{file(place)}:Mine,most=2"
+    return f"{file(place)}:Mine,most=1"
 
 
 FORMS = {form.__name__: form for form in (file, folder, packed, with_parameters)}
