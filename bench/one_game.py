@@ -184,7 +184,7 @@ class BareGame:
         named = [(f"bot {seat}", "") for seat in range(seats)]
         self._refereed = RefereedGame(game, f"bench-{number:04}", TimeControl(10_000_000), named)
         self._game = game
-        self._writer = wire.RequestWriter(self._refereed.game_id, game.events)
+        self._writer = wire.RequestWriter(self._refereed.shown_id, game.events)
         self._question: Question | None = None
         self._seats = range(seats)
         self.decisions = 0
