@@ -15,7 +15,7 @@ import pytest
 
 from host_load import Row, broken
 
-BENCH = Path(__file__).parents[2] / "bench" / "pauses.py"
+BENCH = Path(__file__).parents[2] / "bench" / "host_load.py"
 
 
 def row(bot: str, void: int = 0, timeouts: int = 0) -> Row:
