@@ -124,8 +124,8 @@ def test_admission_games_are_announced_one_by_one(tmp_path: Path) -> None:
 # It keeps a worker small; that none hears where the store is: tests/cli/test_ladder_run.py.
 @pytest.mark.release
 def test_a_worker_process_loads_no_database() -> None:
-    modules = "check_worker, analysis_worker, person_worker, rated_games"
+    modules = "admission, rated_games, task_workers"
     seen = "import sys; print('sqlalchemy' in sys.modules)"
-    command = (sys.executable, "-c", f"from deepsea_arena.play import {modules}; {seen}")
+    command = (sys.executable, "-c", f"from deepsea_arena import {modules}; {seen}")
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
