@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -33,6 +34,22 @@ def bot(folder: Path, program: str) -> Path:
     (folder / "bot.py").write_text(program)
     (folder / "data.txt").write_text("data")
     return folder
+
+
+@pytest.mark.needs("bubblewrap")
+def test_bots_start_though_the_interpreter_was_named_by_a_way_back(tmp_path: Path) -> None:
+    """As `../.venv/bin/python` from a folder beside it."""
+    named = os.path.relpath(sys.executable, tmp_path)
+    words = ("-m", "deepsea_cli", "match", "greedy", "random", "--games", "1")
+    done = subprocess.run(
+        (named, *words, "--isolation", "sandbox"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 game, manual rules" in done.stdout
 
 
 def test_a_bot_sees_its_folder_and_no_other(sandbox: Sandbox, tmp_path: Path) -> None:

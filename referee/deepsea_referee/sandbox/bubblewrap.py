@@ -22,6 +22,7 @@ import resource
 import select
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,9 @@ def _start(
     status_end  the descriptor to which bubblewrap writes its status
     """
     launcher, environment = bot_users.launcher(group.joins() if group else [], stage)
+    program, *arguments = launch.command
+    if program == sys.executable:
+        program = str(mounts.executable())
     options_end = _descriptor_with(os.fsencode("\0".join(options)))
     filter_end = _descriptor_with(seccomp.program())
     try:
@@ -189,7 +193,8 @@ def _start(
             bot_users.tool_path("prlimit"),
             *_limit_options(launch.limits),
             "--",
-            *launch.command,
+            program,
+            *arguments,
         ]
         return subprocess.Popen(
             command,

@@ -228,15 +228,23 @@ SYSTEM_FOLDERS = ("/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin")
 SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 
 
+def executable() -> Path:
+    """Return the path of the interpreter, without any `..` in the path by which it was started.
+
+    Inside, such a path would lead through folders that are not there.
+    """
+    return Path(os.path.abspath(sys.executable))
+
+
 @cache
 def interpreter() -> tuple[tuple[Path, ...], tuple[tuple[str, Path], ...]]:
     """Return the files of the interpreter, and the symbolic links to them (text and path).
 
     Links stay links, because some interpreters find their libraries beside the real file.
     """
-    executable = Path(sys.executable).absolute()
     # All names of the interpreter, since a bot may be started by any of them.
-    paths = list(dict.fromkeys([executable, *sorted(executable.parent.glob("python*[0-9]"))]))
+    other_names = sorted(executable().parent.glob("python*[0-9]"))
+    paths = list(dict.fromkeys([executable(), *other_names]))
     links = []
     unread_paths = deque(paths)
     while unread_paths:
