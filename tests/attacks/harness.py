@@ -151,7 +151,7 @@ class Arena:
                 contained.close()
             os.close(out)
         left = left_of(folder, before)
-        assert [one for one in left if not one.startswith("/proc/")] == []
+        assert [one for one in left if not one.startswith("/proc/")] == [], left
         # The watchdog's thread may be reading there at this moment.
         assert soon(lambda: left_of(folder, before) == [])
 

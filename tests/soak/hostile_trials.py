@@ -233,6 +233,8 @@ def in_flight(arena: Arena, _condition: Condition, _number: int, seen: Seen) -> 
     """A bot that sends a descriptor and makes a pipe, beside one that has used up its user's."""
     with arena.started("s33_in_flight", "burner") as running:
         running.read_report()
+        # The descriptor of its first process is opened now, and none of the victim's.
+        running.contained.check_limits()
         report = arena.run("s33_in_flight", "victim").report
     seen.innocent_faults += report != {"send": "", "pipe": 65536}
     seen.notes.append(
