@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 from helpers.deploy import PROGRAM, ROOT, instructions, walk
-from helpers.tools import require
 
 LIMIT_S = 3_600
 """For a step; with several at once on a slow disk they take a while."""
@@ -40,7 +39,7 @@ DONE = "DONE"
 RUNS_BOTS = ("bots can run", "memory limit", "whole tree is killed", "a user for each bot")
 """Checks of `doctor` that a service passes as its user."""
 
-pytestmark = pytest.mark.release
+pytestmark = [pytest.mark.release, pytest.mark.needs("debootstrap", "systemd-nspawn")]
 
 
 def run(words: Sequence[object], **options: object) -> str:
@@ -88,7 +87,6 @@ def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("debootstrap and systemd-nspawn are for root")
     if shutil.which("apt-get") is None:
         pytest.skip("no apt-get: this is no Debian")
-    require("debootstrap", "systemd-nspawn")
     release = dict(
         line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if line
     )

@@ -252,6 +252,18 @@ def test_each_user_is_told_the_scope_that_works(tmp_path: Path) -> None:
     assert "after `loginctl enable-linger 1001` as root, then `export XDG_RUNTIME_DIR" in alone
 
 
+def test_a_service_that_may_not_look_at_users_is_told_how_to_start_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with ProtectHome=, where nothing below /run/user can be looked at."""
+
+    def refused(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    assert "after `loginctl enable-linger 996` as root" in probe.own_scope(996, {})
+
+
 def test_where_nobody_counts_what_a_bot_was_denied_doctor_says_so() -> None:
     check = probe.pressure_check(Hierarchies())
     assert not check.ok

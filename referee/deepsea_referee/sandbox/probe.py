@@ -484,7 +484,10 @@ def own_scope(user: int, environment: Mapping[str, str], users: Path = Path("/ru
     if environment.get("XDG_RUNTIME_DIR"):
         return f"{start_command}, which ends when you log out, unless root has run {linger_command}"
     preparation = f"`export XDG_RUNTIME_DIR={users}/{user}`, which su and sudo leave out"
-    has_manager = (users / str(user)).is_dir()
+    try:
+        has_manager = (users / str(user)).is_dir()
+    except PermissionError:  # in a service with ProtectHome=
+        has_manager = False
     if not has_manager:
         preparation = f"{linger_command} as root, then {preparation}"
     return f"{start_command}, after {preparation}"
