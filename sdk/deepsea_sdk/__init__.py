@@ -42,7 +42,7 @@ from .policies import (
 )
 from .table import LocalGame, play
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "BACK",

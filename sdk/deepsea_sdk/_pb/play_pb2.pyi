@@ -302,7 +302,7 @@ class Hello(_message.Message):
     token: _builtins.str
     """The one-use token from the environment variable DEEPSEA_TOKEN."""
     sdk: _builtins.str
-    """What the bot is built with, for logs only, such as "deepsea-sdk/0.1.0 python/3.11"."""
+    """What the bot is built with, for logs only, such as "deepsea-sdk/1.0.0 python/3.11"."""
     @_builtins.property
     def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What this bot can do beyond the rest of this file. Names that the referee does not know are
