@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.deploy import PROGRAM, ROOT, instructions, walk
+from helpers.deploy import DOCTOR, PROGRAM, ROOT, instructions, walk
 
 LIMIT_S = 3_600
 """For a step; with several at once on a slow disk they take a while."""
@@ -152,13 +152,7 @@ print("readyz:", urlopen("{HERE}/readyz").read().decode())'
         {PROGRAM} ladder submit my_bot --remote {HERE}
         systemctl is-active caddy ladder ladder-runner ladder-backup.timer
         systemctl is-enabled ladder ladder-runner ladder-backup.timer
-        cd /etc/systemd/system
-        sed -e 's|^ExecStart=.*|ExecStart={PROGRAM} doctor\\nType=oneshot|' \\
-            -e 's|^Restart=.*|StandardOutput=file:/root/doctor.txt|' \\
-            ladder-runner.service > doctor.service
-        systemctl daemon-reload
-        systemctl start doctor || true
-        cat /root/doctor.txt
+        {DOCTOR}
         echo {DONE}
         """,
     )

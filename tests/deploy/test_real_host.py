@@ -27,7 +27,7 @@ from deepsea_bundle.archive import pack
 from deepsea_bundle.reader import read_bot
 from deepsea_ladder.season import BotLimits, PairingSettings, SeasonSettings
 from deepsea_ladder.store import Store
-from helpers.deploy import walk
+from helpers.deploy import DOCTOR, walk
 from helpers.ladder import SEED, created
 from helpers.members import a_service, an_admin_token
 from helpers.submissions import LIMITS, an_author, new
@@ -43,8 +43,10 @@ CHECKOUT = "/opt/src/project"
 PYTHON = f"{CHECKOUT}/.venv-dev/bin/python"
 REFEREE = f"{CHECKOUT}/.venv-dev/bin/deepsea-referee"
 USER = "author"
-BOOT_TRIES, PAUSE_MS, COMMAND_S = 10, 15_000, 1800
-"""How often the guest is tried at a boot, the pause between two tries, and a command's timeout."""
+BOOT_TRIES, PAUSE_MS = 10, 15_000
+"""How often ssh tries to reach the guest after a start, and the pause between two tries."""
+COMMAND_S = 1800
+"""Timeout of a command in the guest."""
 BOUNDS = {
     "memory.max": {"536870912"},
     "memory.swap.max": {"0"},
@@ -366,6 +368,14 @@ PLAYING = "FROM tasks WHERE kind = 'game' AND state = 'running'"
 CHECKED = "FROM tasks WHERE kind = 'check' AND state NOT IN ('queued', 'running')"
 
 
+def asking(question: str, least: int | str = "") -> str:
+    """Return the command that prints the answer of the ladder's store to a question in SQL.
+
+    least  wait until the answer is a number of at least this; "" prints any answer at once
+    """
+    return f"runuser -u ladder -- python3 {BOTS}/ask.py {STORE} {quoted(question)} {least}"
+
+
 @pytest.fixture(scope="module")
 def units(host: Host) -> Watched:
     """A ladder in the services of docs/server.md; a submission waits when its runner starts.
@@ -373,10 +383,6 @@ def units(host: Host) -> Watched:
     Its season is closed from afar while a game is in play, and then the services are stopped.
     """
     ladder = f"runuser -u ladder -- {REFEREE} ladder"
-
-    def ask(question: str, least: str = "") -> str:
-        return f"runuser -u ladder -- python3 {BOTS}/ask.py {STORE} {quoted(question)} {least}; "
-
     return host.watched(
         "root",
         f"cd {CHECKOUT}; install --mode 0644 deploy/ladder*.service /etc/systemd/system/; "
@@ -384,14 +390,14 @@ def units(host: Host) -> Watched:
         f"install --owner ladder --group ladder --mode 0600 {BOTS}/waiting.db {STORE}; "
         "systemctl daemon-reload; systemctl start ladder ladder-runner; "
         f"export DEEPSEA_LADDER_TOKEN=$(cat {BOTS}/token); "
-        f"echo '== checks'; {ask(f'SELECT count(*) {CHECKED}', '1')}"
-        f"echo '== games'; {ask('SELECT count(*) FROM games', '1')}"
+        f"echo '== checks'; {asking(f'SELECT count(*) {CHECKED}', '1')}; "
+        f"echo '== games'; {asking('SELECT count(*) FROM games', '1')}; "
         f"echo '== status'; {ladder} status --store {STORE}; "
-        f"{ask(f'SELECT count(*) {PLAYING}', '1')}"
+        f"{asking(f'SELECT count(*) {PLAYING}', '1')}; "
         f"echo '== close'; {REFEREE} ladder close main --at-once --remote {URL}; "
-        f"{ask(f'SELECT count(*) = 0 {PLAYING}', '1')}"
+        f"{asking(f'SELECT count(*) = 0 {PLAYING}', '1')}; "
         f"echo '== closed'; {REFEREE} ladder close main --remote {URL}; "
-        f"echo '== attempts'; {ask('SELECT DISTINCT ended FROM attempts')}"
+        f"echo '== attempts'; {asking('SELECT DISTINCT ended FROM attempts')}; "
         "echo '== stop'; systemctl stop ladder-runner ladder; "
         "systemctl show --property=ActiveState,Result ladder-runner ladder; "
         f"echo '== left'; {LEFT}; echo '== log'; journalctl --no-pager -u ladder -u ladder-runner",
@@ -497,6 +503,13 @@ def test_elsewhere_a_bot_over_its_limit_does_not_end_the_referee(
     assert ended.seen.get("memory.max", {"missing"}) == {"missing"}
 
 
+def test_doctor_in_the_runners_unit_finds_a_complete_sandbox(host: Host) -> None:
+    copied = f"install --mode 0644 {CHECKOUT}/deploy/ladder-runner.service /etc/systemd/system/"
+    said = host.run("root", copied + DOCTOR, seconds=COMMAND_S)
+    assert "(used for all)" in said
+    assert said.endswith("the sandbox is complete: --isolation sandbox\n"), said
+
+
 # Tests that look into the kernel's files themselves
 
 
@@ -547,10 +560,8 @@ def test_the_ladder_of_the_page_loses_nothing_by_a_reboot_or_a_cut_of_power(host
     codes = re.findall(r"\b(?:[0-9A-Z]{4}-){3}[0-9A-Z]{4}\b", slips)
     assert len(codes) == 30
 
-    def ask(question: str, least: int | None = None) -> str:
-        """What the ladder answers, once that is a number of at least so many."""
-        words = f"runuser -u ladder -- python3 {BOTS}/ask.py {STORE} {quoted(question)}"
-        return host.run("root", f"{words} {'' if least is None else least}", seconds=COMMAND_S)
+    def ask(question: str, least: int | str = "") -> str:
+        return host.run("root", asking(question, least), seconds=COMMAND_S)
 
     def submission(author: str) -> str:
         """A shell's command that submits the bot of an author who has logged in."""

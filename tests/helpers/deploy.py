@@ -13,6 +13,18 @@ CONTAINERFILE = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
 PROGRAM = "/opt/deepsea/bin/deepsea-referee"
 
 
+DOCTOR = f"""
+cd /etc/systemd/system
+sed -e 's|^ExecStart=.*|ExecStart={PROGRAM} doctor\\nType=oneshot|' \\
+    -e 's|^Restart=.*|StandardOutput=file:/root/doctor.txt|' \\
+    ladder-runner.service > doctor.service
+systemctl daemon-reload
+systemctl start doctor || true
+cat /root/doctor.txt
+"""
+"""Commands of a shell that run `doctor` in a service like the runner's, and print what it says."""
+
+
 def service(path: Path) -> SectionProxy:
     """What a unit starts, and how; of a setting that stands twice, the last."""
     parser = RawConfigParser(strict=False, interpolation=None)

@@ -95,11 +95,8 @@ def test_it_tells_the_verdict_of_each_trial() -> None:
         },
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
     )
     rows = json.loads(done.stdout)["rows"]
     assert [one["cause"] for one in rows] == ["H5", "H5", "H6", "H7", "A1", "A1", "F1", "F1"]
-    # One run beside other tests measures them, too: what holds is tried by `make hostile-trials`.
-    verdicts = {one["verdict"] for one in rows}
-    assert verdicts <= {"held", "limit", "broken"}
-    assert done.returncode == ("broken" in verdicts), done.stderr
+    assert {one["verdict"] for one in rows} <= {"held", "limit"}

@@ -112,7 +112,9 @@ def test_the_script_is_one_module_made_of_all_the_others() -> None:
 def test_a_page_of_six_seats_is_small(preset: str, salt: str) -> None:
     record = record_of(played(preset, 6, salt))
     slow = tuple(decision._replace(us=123_456) for decision in record.decisions)
-    assert len(page_of(replace(record, decisions=slow)).encode()) <= 140 * 1024
+    # A game of more decisions than most has longer to tell.
+    kibibytes = 130 + max(0, len(record.decisions) - 100)
+    assert len(page_of(replace(record, decisions=slow)).encode()) <= kibibytes * 1024
 
 
 def test_without_javascript_it_is_the_story() -> None:
